@@ -1,0 +1,3 @@
+"""The ZPI agent SDK: loop, providers, tools, sessions and permissions, free of any GUI."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Session, message and part: the one projection that every front end renders."""

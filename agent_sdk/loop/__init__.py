@@ -1,0 +1,1 @@
+"""The agent loop and the ports through which its owner takes part."""

@@ -1,0 +1,1 @@
+"""Rules and the one gate that every tool call passes."""

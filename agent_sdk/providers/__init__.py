@@ -1,0 +1,1 @@
+"""Language models: the message model, the model registry and the three wire APIs."""

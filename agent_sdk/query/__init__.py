@@ -1,0 +1,1 @@
+"""Messages of the public SDK, folded from the loop's events."""

@@ -1,0 +1,1 @@
+"""Fakes and conformance suites for the SDK's seams."""
