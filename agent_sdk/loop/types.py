@@ -405,8 +405,19 @@ class LoopPorts(Protocol):
         """Store a call's result; return its record's id."""
         ...
 
+    def decide(self, prepared: PreparedCall) -> Decision | None:
+        """Decide without asking anybody; None if a person would be asked.
+
+        Used for calls that may start before the answer has ended. Never raises.
+        """
+        ...
+
     async def authorize(self, prepared: PreparedCall, signal: AbortSignal) -> Decision:
         """Decide whether a call may run; may ask a person and wait."""
+        ...
+
+    def bound(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
+        """Return the result cut to what the model may be sent. Never raises."""
         ...
 
     def take_steering(self) -> list[UserMessage]:

@@ -1,0 +1,209 @@
+"""The loop: request, answer, calls, and again until the model is done.
+
+A plain ``while``. It owns no state that outlives the run and does no I/O of
+its own; everything goes through the ports that the session gives it.
+"""
+
+from collections.abc import Sequence
+
+from agent_sdk.core.aio import AbortSignal, TaskOwner
+from agent_sdk.core.errors import Aborted, ProviderError, ZpiError
+from agent_sdk.core.ids import Clock
+from agent_sdk.core.usage import Usage
+from agent_sdk.loop.answer import Answer, receive
+from agent_sdk.loop.tool_calls import ToolBatch
+from agent_sdk.loop.types import (
+    AssistantMessageAdded,
+    LoopConfig,
+    LoopPorts,
+    Notice,
+    RunEnded,
+    RunStarted,
+    RunStatus,
+    TurnEnded,
+    TurnStarted,
+    UserMessageAdded,
+)
+from agent_sdk.providers.base import ModelRequest, Provider
+from agent_sdk.providers.messages import AssistantMessage, Origin, TextBlock, UserMessage
+
+CONTINUE = (
+    "Your last answer was cut off by a connection failure. What you had written is above; "
+    "tool calls in it were not run. Continue where it stopped."
+)
+MAX_TRUNCATED_TURNS = 2
+"""After so many turns in a row whose calls all arrived broken, the run ends."""
+
+
+class Run:
+    """One run of the loop over one or more prompts.
+
+    Args:
+        config: What stays fixed.
+        ports: The owner of the run.
+        provider: The model's connection.
+        signal: Stops the run.
+        clock: Measures durations.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: LoopConfig,
+        ports: LoopPorts,
+        provider: Provider,
+        signal: AbortSignal,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._ports = ports
+        self._provider = provider
+        self._signal = signal
+        self._clock = clock
+        self._turns = 0
+        self._usage = Usage()
+        self._denials = 0
+        self._continued = False
+        self._truncated = 0
+
+    async def run(self, prompts: Sequence[UserMessage]) -> RunEnded:
+        """Run until the model is done, a limit is met, it fails, or it is stopped.
+
+        Args:
+            prompts: Messages that start the run; may be empty to go on from
+                the stored conversation.
+
+        Returns:
+            How it ended. Failures of the model, of storage and of ports are
+            part of it; only cancellation and bugs raise.
+        """
+        self._ports.emit(RunStarted(self._config.run_id))
+        status: RunStatus
+        error: ZpiError | None = None
+        try:
+            async with TaskOwner(name="run") as owner:
+                await self._add(prompts)
+                status = await self._turn_until_done(owner)
+        except Aborted as stop:
+            status, error = "aborted", stop
+        except ZpiError as failure:
+            status, error = "error", failure
+        return RunEnded(
+            run_id=self._config.run_id,
+            status=status,
+            turns=self._turns,
+            usage=self._usage,
+            error_code=error.code if error else "",
+            error=str(error) if error else "",
+            denials=self._denials,
+        )
+
+    async def _turn_until_done(self, owner: TaskOwner) -> RunStatus:
+        limit = self._config.max_turns
+        while True:
+            self._signal.raise_if_aborted()
+            if limit is not None and self._turns >= limit:
+                return "max_turns"
+            await self._add(self._ports.take_steering())
+            if not await self._turn(owner):
+                follow = self._ports.take_steering() or self._ports.take_follow_up()
+                if not follow:
+                    return "completed"
+                await self._add(follow)
+
+    async def _turn(self, owner: TaskOwner) -> bool:
+        """Make one request and settle its calls; return whether to go on."""
+        turn = self._turns + 1
+        await self._signal.guard(self._ports.before_request(turn))
+        self._ports.emit(TurnStarted(turn))
+        batch = ToolBatch(
+            config=self._config,
+            ports=self._ports,
+            signal=self._signal,
+            owner=owner,
+            clock=self._clock,
+        )
+        answer = await receive(
+            provider=self._provider,
+            request=self._request(),
+            config=self._config,
+            ports=self._ports,
+            signal=self._signal,
+            on_call=batch.offer,
+        )
+        self._turns = turn
+        if answer.aborted or answer.error is not None:
+            await batch.discard()
+            return await self._cut(answer)
+        message = answer.message
+        if message is None:  # pragma: no cover - the provider contract forbids it
+            raise ProviderError("The provider gave no answer.", kind="protocol")
+        await self._add_answer(message)
+        calls = message.tool_calls
+        if calls:
+            await batch.run(calls, cut_off=message.stop_reason == "max_tokens")
+            self._denials += batch.denials
+            self._count_truncated(message)
+        else:
+            self._tell_cut_short(message)
+        self._ports.emit(TurnEnded(turn))
+        self._signal.raise_if_aborted()
+        return bool(calls)
+
+    async def _cut(self, answer: Answer) -> bool:
+        """Keep what arrived of a stopped or failed answer; go on at most once."""
+        message, error = answer.message, answer.error
+        if message is not None:
+            await self._add_answer(message)
+        self._ports.emit(TurnEnded(self._turns))
+        if error is None:
+            raise Aborted(self._signal.reason)
+        if message is None or not error.retryable or self._continued:
+            raise error
+        self._continued = True
+        self._ports.emit(Notice("warning", "stream_cut", str(error)))
+        origin = Origin("retry")
+        await self._add([UserMessage(content=(TextBlock(CONTINUE),), origin=origin)])
+        return True
+
+    def _request(self) -> ModelRequest:
+        config = self._config
+        base = ModelRequest(
+            model=config.model,
+            messages=tuple(self._ports.messages()),
+            system=self._ports.system(),
+            tools=config.specs,
+            thinking_level=config.thinking_level,
+            session_id=config.session_id,
+        )
+        return self._ports.request(base)
+
+    async def _add(self, messages: Sequence[UserMessage]) -> None:
+        for message in messages:
+            uuid = await self._ports.add_user(message)
+            self._ports.emit(UserMessageAdded(uuid, message))
+
+    async def _add_answer(self, message: AssistantMessage) -> None:
+        self._usage = self._usage + message.usage
+        uuid = await self._ports.add_assistant(message)
+        self._ports.emit(AssistantMessageAdded(uuid, message))
+
+    def _count_truncated(self, message: AssistantMessage) -> None:
+        cut = message.stop_reason == "max_tokens"
+        if not cut and not all(call.input_error for call in message.tool_calls):
+            self._truncated = 0
+            return
+        self._truncated += 1
+        if self._truncated >= MAX_TRUNCATED_TURNS:
+            raise ProviderError(
+                "The model's tool calls arrived incomplete twice in a row.",
+                kind="protocol",
+                hint="Raise its output limit, or ask for smaller steps.",
+            )
+
+    def _tell_cut_short(self, message: AssistantMessage) -> None:
+        if message.stop_reason == "max_tokens":
+            text = "The answer ended at the model's output limit."
+            self._ports.emit(Notice("warning", "output_limit", text))
+        elif message.stop_reason == "refusal":
+            self._ports.emit(Notice("warning", "refusal", "The model declined to answer."))

@@ -1,0 +1,263 @@
+"""The calls of one answer: checked, authorised, scheduled, each with one result.
+
+Calls that only read and may overlap run side by side; a call with side
+effects waits for all before it and everything after it waits for it, so that
+the model's order holds wherever it can be noticed. Whatever happens, each
+call gets exactly one durable result.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from agent_sdk.core.aio import AbortSignal, TaskOwner
+from agent_sdk.core.errors import Aborted, InvalidToolInput, ToolError, ZpiError
+from agent_sdk.core.ids import Clock
+from agent_sdk.loop.types import (
+    Decision,
+    LoopConfig,
+    LoopPorts,
+    PreparedCall,
+    ToolContext,
+    ToolFinished,
+    ToolProgress,
+    ToolResult,
+    ToolStarted,
+)
+from agent_sdk.providers.messages import Json, ToolResultBlock, ToolUseBlock
+
+logger = logging.getLogger("zpi.loop")
+
+TRUNCATED = "TRUNCATED_ARGUMENTS"
+INTERRUPTED = "Interrupted: the user stopped this call while it ran. What it had done so far stays."
+NOT_RUN = "Not run: the user stopped the run before this call began."
+CUT_OFF = (
+    "Not run: the answer hit the output limit, so its calls may be incomplete. "
+    "Send the call again, in smaller steps if it was long."
+)
+
+
+class _Outcome(msgspec.Struct):
+    """What a call came to, before it is stored."""
+
+    result: ToolResult
+    seconds: float = 0.0
+    ran: bool = False
+    denied: bool = False
+
+
+def input_hash(call: ToolUseBlock) -> str:
+    """Return the SHA-256 of the call's name and canonical input, in hex."""
+    data = msgspec.json.encode([call.name, call.input], order="sorted")
+    return hashlib.sha256(data).hexdigest()
+
+
+class ToolBatch:
+    """Runs the calls of one answer.
+
+    Create it before the answer streams: ``offer`` starts calls early where
+    that is allowed, ``run`` settles all of them.
+
+    Args:
+        config: The run's fixed facts.
+        ports: The run's owner.
+        signal: Stops the calls.
+        owner: Starts the tasks.
+        clock: Measures durations.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: LoopConfig,
+        ports: LoopPorts,
+        signal: AbortSignal,
+        owner: TaskOwner,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._ports = ports
+        self._signal = signal
+        self._owner = owner
+        self._clock = clock
+        self._early: dict[str, asyncio.Task[_Outcome]] = {}
+        self._gate = asyncio.Lock()
+        self.denials = 0
+
+    # ------------------------------------------------------------ early calls
+
+    def offer(self, call: ToolUseBlock) -> None:
+        """Start the call now if it only reads and needs nobody's consent."""
+        if not self._config.early_execution or call.input_error or call.id in self._early:
+            return
+        tool = self._config.tools.get(call.name)
+        if tool is None or not tool.metadata.early:
+            return
+        try:
+            prepared = self._prepare(call)
+        except ToolError:
+            return  # it is told to the model when the answer has ended
+        decision = self._ports.decide(prepared)
+        if decision is None or not decision.allowed:
+            return
+        self._ports.emit(ToolStarted(call, early=True))
+        self._early[call.id] = self._owner.start(self._execute(prepared), name=f"early {call.name}")
+
+    async def discard(self) -> None:
+        """Stop early calls whose answer came to nothing."""
+        tasks = list(self._early.values())
+        self._early.clear()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # ---------------------------------------------------------------- the run
+
+    async def run(self, calls: Sequence[ToolUseBlock], *, cut_off: bool) -> None:
+        """Settle all calls; each has one durable result when this returns.
+
+        A stop does not raise: the results then say what was interrupted and
+        what was never begun.
+
+        Args:
+            calls: The answer's calls, in order.
+            cut_off: Whether the answer ended at its output limit; none of its
+                calls is run then.
+
+        Raises:
+            ZpiError: If a result could not be stored.
+        """
+        if cut_off:
+            await self.discard()
+            for call in calls:
+                await self._settle(call, _failure(CUT_OFF))
+            return
+        left = list(calls)
+        while left:
+            group = self._next_group(left)
+            del left[: len(group)]
+            if len(group) == 1:
+                await self._run_one(group[0])
+                continue
+            tasks = [self._owner.start(self._run_one(c), name=f"call {c.name}") for c in group]
+            await asyncio.wait(tasks)
+            for task in tasks:
+                task.result()
+
+    def _next_group(self, calls: Sequence[ToolUseBlock]) -> list[ToolUseBlock]:
+        """Return the calls that may run side by side now: readers, or one other."""
+        group: list[ToolUseBlock] = []
+        for call in calls:
+            tool = self._config.tools.get(call.name)
+            overlaps = tool is None or (tool.metadata.read_only and tool.metadata.concurrent)
+            if not overlaps:
+                return group or [call]
+            group.append(call)
+        return group
+
+    async def _run_one(self, call: ToolUseBlock) -> None:
+        await self._settle(call, await self._outcome(call))
+
+    async def _outcome(self, call: ToolUseBlock) -> _Outcome:
+        early = self._early.pop(call.id, None)
+        if early is not None:
+            return await early
+        if self._signal.aborted:
+            return _failure(NOT_RUN)
+        if call.input_error:
+            return _failure(f"{TRUNCATED}: {call.input_error} Nothing was run.")
+        try:
+            prepared = self._prepare(call)
+            decision = await self._authorize(prepared)
+        except Aborted:
+            return _failure(NOT_RUN)
+        except ToolError as error:
+            return _failure(str(error))
+        if not decision.allowed:
+            self.denials += 1
+            outcome = _failure(decision.reason or "Permission denied.")
+            outcome.denied = True
+            return outcome
+        if not prepared.tool.metadata.read_only:
+            await self._ports.journal(call)
+        self._ports.emit(ToolStarted(call))
+        return await self._execute(prepared)
+
+    def _prepare(self, call: ToolUseBlock) -> PreparedCall:
+        """Check a call's input and find out what it needs to be allowed.
+
+        Raises:
+            ToolError: If there is no such tool or the input does not fit.
+        """
+        tool = self._config.tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self._config.tools) or "none"
+            raise InvalidToolInput(f"There is no tool {call.name!r}.", hint=f"Tools: {known}.")
+        args = tool.parse(call.input)
+        return PreparedCall(
+            call=call,
+            tool=tool,
+            args=args,
+            requests=tool.permissions(args, self._config.cwd),
+            input_hash=input_hash(call),
+        )
+
+    async def _authorize(self, prepared: PreparedCall) -> Decision:
+        # One question at a time, in the order of the calls.
+        async with self._gate:
+            decision = await self._signal.guard(self._ports.authorize(prepared, self._signal))
+        if decision.allowed and decision.input_hash != prepared.input_hash:
+            return Decision(allowed=False, reason="The decision was for another input.")
+        return decision
+
+    async def _execute(self, prepared: PreparedCall) -> _Outcome:
+        call, begun = prepared.call, self._clock.monotonic()
+        context = ToolContext(
+            call_id=call.id,
+            cwd=self._config.cwd,
+            model=self._config.model,
+            signal=self._signal,
+            update=lambda text: self._ports.emit(ToolProgress(call.id, text)),
+            tool_names=tuple(self._config.tools),
+        )
+        try:
+            result = await self._signal.guard(prepared.tool.execute(prepared.args, context))
+        except Aborted:
+            result = ToolResult(content=INTERRUPTED, is_error=True)
+        except ZpiError as error:
+            result = ToolResult(content=str(error), is_error=True, details={"code": error.code})
+        except Exception as error:
+            # A bug in a tool must not end the run, nor leak what it held.
+            logger.exception("tool %r failed", call.name)
+            text = f"The tool failed unexpectedly ({type(error).__name__})."
+            result = ToolResult(content=text, is_error=True, details={"code": "bug"})
+        seconds = self._clock.monotonic() - begun
+        return _Outcome(self._ports.bound(call, result), seconds, ran=True)
+
+    async def _settle(self, call: ToolUseBlock, outcome: _Outcome) -> None:
+        result = ToolResultBlock(
+            tool_use_id=call.id,
+            content=outcome.result.content,
+            is_error=outcome.result.is_error,
+        )
+        details: Json = outcome.result.details
+        uuid = await self._ports.add_result(result, details)
+        self._ports.emit(
+            ToolFinished(
+                uuid=uuid,
+                call=call,
+                result=result,
+                details=details,
+                seconds=outcome.seconds,
+                ran=outcome.ran,
+                denied=outcome.denied,
+            )
+        )
+
+
+def _failure(text: str) -> _Outcome:
+    return _Outcome(ToolResult(content=text, is_error=True))
