@@ -208,7 +208,7 @@ def swallowed_errors(tree: ast.AST) -> list[str]:
         if isinstance(node, ast.ExceptHandler) and _catches_all(node.type):
             if all(_does_nothing(each) for each in node.body):
                 found.append(f"{node.lineno}: an error of any kind is swallowed")
-        elif _suppresses_all(node):
+        elif isinstance(node, ast.Call) and _suppresses_all(node):
             found.append(f"{node.lineno}: errors of every kind are suppressed")
     return found
 
@@ -224,9 +224,7 @@ def _does_nothing(node: ast.stmt) -> bool:
     return constant or isinstance(node, ast.Pass | ast.Continue)
 
 
-def _suppresses_all(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
+def _suppresses_all(node: ast.Call) -> bool:
     suppress = dotted(node.func) in ("suppress", "contextlib.suppress")
     return suppress and any(_catches_all(argument) for argument in node.args)
 
