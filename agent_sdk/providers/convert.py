@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from agent_sdk.core.errors import InvalidInput, ProviderError
-from agent_sdk.providers.base import PromptSection
+from agent_sdk.providers.base import ModelRequest, PromptSection
 from agent_sdk.providers.messages import AssistantMessage, Json
 from agent_sdk.providers.models import Model
 
@@ -25,6 +25,9 @@ NOT_LOADED = "[An attachment is left out here: its data is not at hand.]"
 
 MAX_ERROR_TEXT = 4_000
 """Most characters of a server's own words that are kept in an error."""
+
+_LONG_ID = 12
+"""Ids of this length are random enough to be taken as unique."""
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder()
@@ -114,6 +117,31 @@ def wire_id(call_id: str, limit: int = 64) -> str:
         return call_id
     digest = _fnv(call_id.encode("utf-8", "surrogatepass"))
     return f"{safe[: limit - 17]}_{digest:016x}"
+
+
+def fresh_id(call_id: str, request: ModelRequest, place: str) -> str:
+    """Return an id for a new call that no earlier call of the conversation has.
+
+    Some servers send no ids, or count from zero in each answer.
+
+    Args:
+        call_id: The id that the server sent; may be empty.
+        request: The request that is answered.
+        place: What tells this call from others: response id and index.
+    """
+    if len(call_id) >= _LONG_ID or (call_id and not _used(call_id, request)):
+        return call_id
+    seed = f"{len(request.messages)}/{call_id}/{place}"
+    return f"call_{_fnv(seed.encode('utf-8', 'surrogatepass')):016x}"
+
+
+def _used(call_id: str, request: ModelRequest) -> bool:
+    return any(
+        c.id == call_id
+        for m in request.messages
+        if isinstance(m, AssistantMessage)
+        for c in m.tool_calls
+    )
 
 
 def _fnv(data: bytes) -> int:
