@@ -1,0 +1,490 @@
+"""The loop's events folded into sessions, messages and parts.
+
+A pure fold: it takes an event and the time and returns what changed. It is
+fed live, and again from a stored history, and both give the same messages
+and parts. Deltas are joined until 2 KiB or 33 ms have gathered, since a
+front end cannot show more and every frame costs something; an owner that
+streams calls ``flush`` when ``due`` says so.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, assert_never
+
+from msgspec import Struct
+
+from agent_sdk.events.wire import (
+    ArtifactCreated,
+    EventBody,
+    FileEdited,
+    FilePart,
+    MessageInfo,
+    MessageUpdated,
+    Part,
+    PartDelta,
+    PartUpdated,
+    PermissionAskedEvent,
+    PermissionRepliedEvent,
+    ReasoningPart,
+    SessionError,
+    SessionStatus,
+    StepFinishPart,
+    StepStartPart,
+    TextPart,
+    ToolCompleted,
+    ToolFailed,
+    ToolPart,
+    ToolPending,
+    ToolRunning,
+    ToolState,
+)
+from agent_sdk.loop.types import (
+    AgentEvent,
+    AssistantMessageAdded,
+    Notice,
+    PermissionAsked,
+    PermissionReplied,
+    RunEnded,
+    RunStarted,
+    StreamProgress,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessageAdded,
+)
+from agent_sdk.providers.base import (
+    ArgsDelta,
+    BlockEnd,
+    BlockStart,
+    StreamDone,
+    StreamEvent,
+    StreamFailed,
+    StreamRetry,
+    StreamStart,
+    StreamWaiting,
+    TextDelta,
+    ThinkingDelta,
+)
+from agent_sdk.providers.messages import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    OpaqueBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    result_text,
+)
+
+JOIN_BYTES = 2048
+JOIN_SECONDS = 0.033
+MAX_LIVE_OUTPUT = 64 * 1024
+"""Characters of a running call's output that a snapshot of its part keeps."""
+
+
+_Durable: TypeAlias = (
+    RunStarted
+    | TurnStarted
+    | UserMessageAdded
+    | AssistantMessageAdded
+    | ToolStarted
+    | ToolFinished
+    | PermissionAsked
+    | PermissionReplied
+    | Notice
+    | TurnEnded
+    | RunEnded
+)
+
+
+class Change(Struct, frozen=True):
+    """One change, ready for the log.
+
+    Attributes:
+        body: The event's body.
+        record: Id of the session record it tells of; empty if none.
+    """
+
+    body: EventBody
+    record: str = ""
+
+
+class _Pending:
+    """Deltas of one part that wait to be sent together."""
+
+    __slots__ = ("message_id", "part_id", "parts", "since", "size")
+
+    def __init__(self) -> None:
+        self.message_id = ""
+        self.part_id = ""
+        self.parts: list[str] = []
+        self.size = 0
+        self.since = 0.0
+
+
+class Projector:
+    """Folds the events of one session.
+
+    Args:
+        session_id: The session.
+    """
+
+    def __init__(self, *, session_id: str) -> None:
+        self._session_id = session_id
+        self._run_id = ""
+        self._turn = 0
+        self._message: MessageInfo | None = None
+        self._model = ""
+        self._tools: dict[str, tuple[str, ToolPart]] = {}
+        self._pending = _Pending()
+
+    # ----------------------------------------------------------------- the fold
+
+    def fold(self, event: AgentEvent, now: float) -> list[Change]:
+        """Take one event and return what changed.
+
+        Args:
+            event: The event.
+            now: Seconds on a monotonic clock, to join deltas by.
+        """
+        if isinstance(event, StreamProgress):
+            return self._stream(event.event, now)
+        if isinstance(event, ToolProgress):
+            return self._tool_progress(event, now)
+        return self.flush() + self._durable(event)
+
+    def _durable(self, event: _Durable) -> list[Change]:
+        match event:
+            case RunStarted() | TurnStarted() | TurnEnded() | RunEnded():
+                return self._boundary(event)
+            case UserMessageAdded():
+                return self._user(event)
+            case AssistantMessageAdded():
+                return self._assistant(event)
+            case ToolStarted():
+                return self._tool(event.call, ToolRunning(input=event.call.input))
+            case ToolFinished():
+                return self._tool_finished(event)
+            case PermissionAsked() | PermissionReplied():
+                return [self._permission(event)]
+            case Notice():
+                body = SessionError(
+                    session_id=self._session_id,
+                    code=event.code,
+                    text=event.text,
+                    level=event.level,
+                )
+                return [Change(body)]
+            case _:
+                assert_never(event)
+
+    def _boundary(self, event: RunStarted | TurnStarted | TurnEnded | RunEnded) -> list[Change]:
+        match event:
+            case RunStarted():
+                self._run_id, self._turn = event.run_id, 0
+                return [self._status("running")]
+            case TurnStarted():
+                self._turn, self._message = event.turn, None
+                return []
+            case RunEnded():
+                return self._run_ended(event)
+            case TurnEnded():
+                return []
+            case _:
+                assert_never(event)
+
+    # ------------------------------------------------------------------- deltas
+
+    @property
+    def due(self) -> float | None:
+        """When joined deltas should be flushed, on the clock of ``fold``; None if none wait."""
+        return self._pending.since + JOIN_SECONDS if self._pending.parts else None
+
+    def flush(self) -> list[Change]:
+        """Return the deltas that wait, as one event."""
+        pending = self._pending
+        if not pending.parts:
+            return []
+        body = PartDelta(
+            session_id=self._session_id,
+            message_id=pending.message_id,
+            part_id=pending.part_id,
+            text="".join(pending.parts),
+        )
+        pending.parts, pending.size = [], 0
+        return [Change(body)]
+
+    def _join(self, message_id: str, part_id: str, *, text: str, now: float) -> list[Change]:
+        pending = self._pending
+        changes = self.flush() if pending.part_id != part_id else []
+        if not pending.parts:
+            pending.since = now
+        pending.message_id, pending.part_id = message_id, part_id
+        pending.parts.append(text)
+        pending.size += len(text)
+        if pending.size >= JOIN_BYTES or now - pending.since >= JOIN_SECONDS:
+            changes += self.flush()
+        return changes
+
+    def _stream(self, event: StreamEvent, now: float) -> list[Change]:
+        match event:
+            case TextDelta() | ThinkingDelta():
+                message_id = self._message_id()
+                part_id = f"{message_id}.{event.index}"
+                return self._join(message_id, part_id, text=event.text, now=now)
+            case BlockStart():
+                changes = self.flush() + self._begin()
+                part = _starting_part(f"{self._message_id()}.{event.index}", event)
+                if isinstance(part, ToolPart):
+                    self._tools[part.call_id] = (self._message_id(), part)
+                return [*changes, self._part(self._message_id(), part)]
+            case BlockEnd():
+                part_id = f"{self._message_id()}.{event.index}"
+                return self.flush() + self._blocks(self._message_id(), [(part_id, event.block)])
+            case StreamStart():
+                return self._begin()
+            case StreamRetry():
+                return [self._status("retry", reason=event.error.message)]
+            case ArgsDelta() | StreamWaiting() | StreamDone() | StreamFailed():
+                return []
+            case _:
+                assert_never(event)
+
+    # ----------------------------------------------------------------- messages
+
+    def _message_id(self) -> str:
+        return f"{self._run_id}.{self._turn}"
+
+    def _begin(self) -> list[Change]:
+        """Start the answer's message, once."""
+        if self._message is not None:
+            return []
+        self._message = MessageInfo(
+            id=self._message_id(),
+            session_id=self._session_id,
+            role="assistant",
+            model=self._model,
+        )
+        start = StepStartPart(id=f"{self._message_id()}.start")
+        return [
+            Change(MessageUpdated(message=self._message)),
+            self._part(self._message_id(), start),
+        ]
+
+    def _user(self, event: UserMessageAdded) -> list[Change]:
+        parts = [
+            (f"{event.uuid}.{i}", block)
+            for i, block in enumerate(event.message.content)
+            if not isinstance(block, ToolResultBlock)
+        ]
+        info = MessageInfo(
+            id=event.uuid,
+            session_id=self._session_id,
+            role="user",
+            origin=event.message.origin.kind,
+            finished=True,
+            part_ids=tuple(part_id for part_id, _ in parts),
+        )
+        changes = self._blocks(event.uuid, parts)
+        return [Change(MessageUpdated(message=info), event.uuid), *changes]
+
+    def _assistant(self, event: AssistantMessageAdded) -> list[Change]:
+        message = event.message
+        self._model = f"{message.provider}/{message.model}"
+        changes = self._begin()
+        message_id = self._message_id()
+        parts = [(f"{message_id}.{i}", block) for i, block in enumerate(message.content)]
+        changes += self._blocks(message_id, parts)
+        finish = StepFinishPart(
+            id=f"{message_id}.finish", stop_reason=message.stop_reason, usage=message.usage
+        )
+        info = MessageInfo(
+            id=message_id,
+            session_id=self._session_id,
+            role="assistant",
+            model=self._model,
+            finished=True,
+            part_ids=(f"{message_id}.start", *(part_id for part_id, _ in parts), finish.id),
+            error=message.error or ("aborted" if message.stop_reason == "aborted" else ""),
+        )
+        return [
+            *changes,
+            self._part(message_id, finish),
+            Change(MessageUpdated(message=info), event.uuid),
+        ]
+
+    def _blocks(self, message_id: str, parts: Sequence[tuple[str, Block]]) -> list[Change]:
+        changes: list[Change] = []
+        for part_id, block in parts:
+            part = self._finished_part(message_id, part_id, block)
+            if part is not None:
+                changes.append(self._part(message_id, part))
+        return changes
+
+    def _finished_part(self, message_id: str, part_id: str, block: Block) -> Part | None:
+        match block:
+            case TextBlock():
+                return TextPart(id=part_id, text=block.text)
+            case ThinkingBlock():
+                return ReasoningPart(id=part_id, text=block.thinking)
+            case RedactedThinkingBlock():
+                return ReasoningPart(id=part_id, redacted=True)
+            case ImageBlock() | DocumentBlock():
+                media = str(block.source.get("media_type", ""))
+                return FilePart(id=part_id, media_type=media, source=block.source)
+            case ToolUseBlock():
+                known = self._tools.get(block.id)
+                state: ToolState = ToolPending(input=block.input)
+                if known is not None and isinstance(known[1].state, ToolRunning):
+                    state = known[1].state  # it began before its answer had ended
+                part = ToolPart(id=part_id, call_id=block.id, tool=block.name, state=state)
+                self._tools[block.id] = (message_id, part)
+                return part
+            case ToolResultBlock() | OpaqueBlock():
+                return None  # results belong to their calls; the unknown is not drawn
+            case _:
+                assert_never(block)
+
+    def _part(self, message_id: str, part: Part) -> Change:
+        body = PartUpdated(session_id=self._session_id, message_id=message_id, part=part)
+        return Change(body)
+
+    # -------------------------------------------------------------------- tools
+
+    def _tool(self, call: ToolUseBlock, state: ToolState, record: str = "") -> list[Change]:
+        known = self._tools.get(call.id)
+        if known is None:
+            return []
+        message_id, part = known
+        part = ToolPart(id=part.id, call_id=call.id, tool=call.name, state=state)
+        self._tools[call.id] = (message_id, part)
+        body = PartUpdated(session_id=self._session_id, message_id=message_id, part=part)
+        return [Change(body, record)]
+
+    def _tool_progress(self, event: ToolProgress, now: float) -> list[Change]:
+        known = self._tools.get(event.call_id)
+        if known is None or not isinstance(known[1].state, ToolRunning):
+            return []
+        message_id, part = known
+        running = known[1].state
+        output = (running.output + event.text)[-MAX_LIVE_OUTPUT:]
+        state = ToolRunning(input=running.input, output=output)
+        part = ToolPart(id=part.id, call_id=part.call_id, tool=part.tool, state=state)
+        self._tools[event.call_id] = (message_id, part)
+        return self._join(message_id, part.id, text=event.text, now=now)
+
+    def _tool_finished(self, event: ToolFinished) -> list[Change]:
+        output = result_text(event.result)
+        state: ToolState
+        if event.result.is_error:
+            state = ToolFailed(
+                input=event.call.input,
+                output=output,
+                seconds=event.seconds,
+                denied=event.denied,
+                ran=event.ran,
+                details=event.details,
+            )
+        else:
+            state = ToolCompleted(
+                input=event.call.input,
+                output=output,
+                seconds=event.seconds,
+                details=event.details,
+            )
+        changes = self._tool(event.call, state, event.uuid)
+        self._tools.pop(event.call.id, None)
+        return changes + self._side_effects(event)
+
+    def _side_effects(self, event: ToolFinished) -> list[Change]:
+        changes: list[Change] = []
+        change = event.details.get("fileChange")
+        if isinstance(change, dict) and not event.result.is_error:
+            created_now = change.get("operation") == "created"
+            operation: Literal["created", "modified"] = "created" if created_now else "modified"
+            edited = FileEdited(
+                session_id=self._session_id,
+                call_id=event.call.id,
+                path=str(change.get("path", "")),
+                operation=operation,
+                additions=int(change.get("additions", 0)),
+                deletions=int(change.get("deletions", 0)),
+            )
+            changes.append(Change(edited, event.uuid))
+        artifact = event.details.get("artifact")
+        if isinstance(artifact, str) and artifact:
+            created = ArtifactCreated(
+                session_id=self._session_id, call_id=event.call.id, path=artifact
+            )
+            changes.append(Change(created, event.uuid))
+        return changes
+
+    # --------------------------------------------------------------------- rest
+
+    def _permission(self, event: PermissionAsked | PermissionReplied) -> Change:
+        if isinstance(event, PermissionReplied):
+            return Change(
+                PermissionRepliedEvent(
+                    session_id=self._session_id,
+                    request_id=event.request_id,
+                    reply=event.reply,
+                    reason=event.reason,
+                )
+            )
+        requests = event.requests
+        return Change(
+            PermissionAskedEvent(
+                session_id=self._session_id,
+                request_id=event.request_id,
+                call_id=event.call.id,
+                tool=event.call.name,
+                title=next((r.title for r in requests if r.title), event.call.name),
+                input_hash=event.input_hash,
+                permissions=tuple(dict.fromkeys(r.permission for r in requests)),
+                patterns=tuple(p for r in requests for p in r.patterns),
+                can_always=all(r.always and not r.protected for r in requests),
+            )
+        )
+
+    def _status(self, status: str, *, reason: str = "") -> Change:
+        return Change(
+            SessionStatus(
+                session_id=self._session_id,
+                status="retry" if status == "retry" else "running",
+                run_id=self._run_id,
+                reason=reason,
+            )
+        )
+
+    def _run_ended(self, event: RunEnded) -> list[Change]:
+        changes: list[Change] = []
+        if event.status == "error":
+            error = SessionError(
+                session_id=self._session_id, code=event.error_code, text=event.error
+            )
+            changes.append(Change(error))
+        self._tools.clear()
+        self._message = None
+        idle = SessionStatus(
+            session_id=self._session_id, status="idle", run_id=event.run_id, reason=event.status
+        )
+        return [*changes, Change(idle)]
+
+
+def _starting_part(part_id: str, event: BlockStart) -> Part:
+    match event.kind:
+        case "text":
+            return TextPart(id=part_id)
+        case "thinking":
+            return ReasoningPart(id=part_id)
+        case "redacted_thinking":
+            return ReasoningPart(id=part_id, redacted=True)
+        case "tool_use":
+            return ToolPart(
+                id=part_id, call_id=event.tool_id, tool=event.tool_name, state=ToolPending()
+            )
+        case _:
+            assert_never(event.kind)
