@@ -430,7 +430,7 @@ def checks(pytest_arguments: Sequence[str], *, cpus: int) -> tuple[Check, ...]:
     return (
         Check("format", ("ruff", "format", "--check", ".")),
         Check("lint", ("ruff", "check", ".")),
-        Check("import contracts", ("lint-imports",)),
+        Check("import contracts", ("lint-imports", "--no-logo")),
         Check("types", ("mypy",)),
         # A cache for each platform: they would throw each other's away.
         *(
