@@ -9,16 +9,9 @@ from typing_extensions import override
 
 from agent_sdk.cli.i18n import Translator
 from agent_sdk.core.errors import InvalidInput
+from agent_sdk.permissions.modes import PERMISSION_MODES
 
 OutputFormat = Literal["text", "json", "stream-json"]
-PERMISSION_MODES = (
-    "default",
-    "acceptEdits",
-    "dontAsk",
-    "bypassPermissions",
-    "plan",
-    "auto",
-)
 
 
 class Args(Struct, frozen=True, kw_only=True):
@@ -97,28 +90,10 @@ def parse_args(argv: Sequence[str], *, tr: Translator, version: str) -> Args:
         continue_latest=found.continue_latest,
         permission_mode=found.permission_mode,
         max_turns=found.max_turns,
-        allowed_tools=split_rules(found.allowed_tools or []),
-        disallowed_tools=split_rules(found.disallowed_tools or []),
+        allowed_tools=tuple(found.allowed_tools or ()),
+        disallowed_tools=tuple(found.disallowed_tools or ()),
         persist=not found.no_persist,
     )
-
-
-def split_rules(values: Sequence[str]) -> tuple[str, ...]:
-    """Split ``Read,Bash(git log, x),Edit`` at commas and spaces outside brackets."""
-    rules: list[str] = []
-    for value in values:
-        depth, word = 0, ""
-        for char in value + ",":
-            if char in ", \t\n" and depth == 0:
-                if word:
-                    rules.append(word)
-                word = ""
-                continue
-            depth += (char == "(") - (char == ")")
-            word += char
-        if word.strip(","):
-            raise InvalidInput(f"The tool rule {word.rstrip(',')!r} has an open bracket.")
-    return tuple(rules)
 
 
 class _Print(argparse.Action):

@@ -140,8 +140,10 @@ async def _consume(
                     if isinstance(event.block, ToolUseBlock):
                         on_call(event.block)
                 case StreamDone():
+                    emit(StreamProgress(event))
                     return Answer(message=event.message)
                 case StreamFailed():
+                    emit(StreamProgress(event))
                     return Answer(message=event.partial, error=event.error)
                 case (
                     StreamStart()
