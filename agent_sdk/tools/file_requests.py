@@ -1,0 +1,94 @@
+"""What touching a file needs to be allowed: the keys, patterns and titles. Pure."""
+
+import os
+
+from agent_sdk.loop.types import PermissionRequest, Rule
+from agent_sdk.tools.path_text import portable, relative_to, visible
+from agent_sdk.tools.paths import Access, ResolvedPath
+
+
+def requests_for(resolved: ResolvedPath, access: Access) -> tuple[PermissionRequest, ...]:
+    """Return what reading or editing a file needs to be allowed.
+
+    One request by the key ``read`` or ``edit`` for the real path; outside the
+    session's folders a second one, ``external_directory``, for ``<folder>/*``.
+    The title names link and target where they differ.
+    """
+    protected = resolved.secret or (access == "edit" and resolved.guarded)
+    title = _title(resolved, access=access, protected=protected)
+    request = PermissionRequest(
+        permission=access,
+        patterns=(portable(resolved.real),),
+        aliases=_aliases(resolved),
+        always=() if protected else _always(resolved, access),
+        title=title,
+        protected=protected,
+    )
+    if resolved.inside:
+        return (request,)
+    folders = [_folder(p) for p in (resolved.real, resolved.path, *resolved.links)]
+    pattern = folders[0].rstrip("/") + "/*"
+    storable = not protected and not _wild(folders[0])
+    return (
+        request,
+        PermissionRequest(
+            permission="external_directory",
+            patterns=(pattern,),
+            aliases=tuple(dict.fromkeys(folders)),
+            always=(Rule("external_directory", pattern, "allow"),) if storable else (),
+            title=title,
+            protected=protected,
+        ),
+    )
+
+
+def _folder(path: str) -> str:
+    return portable(os.path.split(path)[0])
+
+
+def _aliases(resolved: ResolvedPath) -> tuple[str, ...]:
+    """Every other spelling; the real path seen from the session's folder is first."""
+    spellings = [resolved.relative, portable(resolved.given)]
+    for path in (resolved.path, *resolved.links, *resolved.names):
+        # Without "." and "..", though that may be wrong across links: it only
+        # serves to be compared with what is denied.
+        plain = os.path.normpath(path)
+        spellings += [portable(path), portable(plain), relative_to(plain, resolved.cwd)]
+    real = portable(resolved.real)
+    return tuple(s for s in dict.fromkeys(spellings) if s and s != real)
+
+
+def _wild(text: str) -> bool:
+    return "*" in text or "?" in text
+
+
+def _always(resolved: ResolvedPath, access: Access) -> tuple[Rule, ...]:
+    """The rules that *always* stores: for edits, the folder of the session.
+
+    Files that by custom hold secrets stay asked about, unless it is such a
+    file that is meant. A name with characters that a rule cannot quote gives
+    no rule at all.
+    """
+    real, root = portable(resolved.real), portable(resolved.root)
+    if _wild(real):
+        return ()
+    name = real.rpartition("/")[2].casefold()
+    if access == "read" or not root or name.endswith(".env") or ".env." in name:
+        return (Rule(access, real, "allow"),)
+    return (
+        Rule(access, root.rstrip("/") + "/*", "allow"),
+        Rule(access, "*.env", "ask"),
+        Rule(access, "*.env.*", "ask"),
+    )
+
+
+def _title(resolved: ResolvedPath, *, access: Access, protected: bool) -> str:
+    verb = "Read" if access == "read" else "Edit"
+    title = f"{verb} {resolved.shown}"
+    if resolved.links:
+        title = f"{verb} {visible(resolved.given)} → {visible(resolved.real)} (through a link)"
+    if not resolved.inside:
+        title += " (outside the session's folder)"
+    if protected:
+        title += " (protected)"
+    return title
