@@ -10,34 +10,39 @@ from tests.support.repository import ROOT, module_name, modules
 
 MODULES = [module_name(path) for path in modules() if path.stem != "__main__"]
 
+BLOCKED = frozenset({"fcntl", "termios", "resource", "pwd", "grp", "pty", "tty"})
+
 # First everything as it is here, so that all foreign modules are loaded; then our own
 # again, as on a platform without the blocked modules.
 IMPORT_WITHOUT_UNIX = """
 import importlib, json, sys, traceback
 
 names = json.load(sys.stdin)
-blocked = {"fcntl", "termios", "resource", "pwd", "grp", "pty", "tty"}
+blocked = {blocked!r}
 
 class Blocker:
     def find_spec(self, name, path=None, target=None):
         if name in blocked:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            raise ModuleNotFoundError("No module named " + name, name=name)
 
-for name in names:
-    importlib.import_module(name)
+def import_all():
+    failed = dict()
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception:
+            failed[name] = traceback.format_exc()
+    return failed
+
+failed = import_all()
 for name in [name for name in sys.modules if name.partition(".")[0] == "agent_sdk"]:
     del sys.modules[name]
 for name in blocked:
     sys.modules.pop(name, None)
 sys.meta_path.insert(0, Blocker())
-sys.platform = "win32"
+sys.platform = {platform!r}
 
-failed = {}
-for name in names:
-    try:
-        importlib.import_module(name)
-    except Exception:
-        failed[name] = traceback.format_exc(limit=-2)
+failed |= import_all()
 sys.stdout.write(json.dumps(failed))
 """
 
@@ -60,8 +65,11 @@ def python(code: str, stdin: str = "") -> str:
     ).stdout
 
 
-def test_every_module_imports_without_unix_modules() -> None:
-    assert json.loads(python(IMPORT_WITHOUT_UNIX, json.dumps(MODULES))) == {}
+@pytest.mark.parametrize("platform", sorted({sys.platform, "win32"}))
+def test_every_module_imports_without_unix_modules(platform: str) -> None:
+    code = IMPORT_WITHOUT_UNIX.format(blocked=set(BLOCKED), platform=platform)
+    failed = json.loads(python(code, json.dumps(MODULES)))
+    assert {name: trace.splitlines()[-1] for name, trace in failed.items()} == {}
 
 
 @pytest.mark.parametrize(
