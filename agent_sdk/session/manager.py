@@ -5,27 +5,23 @@ the order of the file, and never anything that is not durable. Appends that
 come while one is being written go down together with the next.
 """
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
-import msgspec
-from msgspec import Struct
-
-from agent_sdk.core.aio import TaskOwner
 from agent_sdk.core.errors import (
     InvalidInput,
     SessionNotFound,
     SessionReadOnly,
     StorageError,
-    ZpiError,
 )
 from agent_sdk.core.failpoints import PROCESS_FAULTS, Faults
 from agent_sdk.core.ids import Clock, Ids
 from agent_sdk.loop.types import Notice
-from agent_sdk.session.artifacts import Artifact, restore_artifacts, split_artifacts
-from agent_sdk.session.codec import Item, encode
+from agent_sdk.session.artifacts import restore_artifacts
+from agent_sdk.session.batch import Batch
+from agent_sdk.session.codec import Item
+from agent_sdk.session.committer import Committer
 from agent_sdk.session.history import SessionState
 from agent_sdk.session.journal import recovery_records
 from agent_sdk.session.listing import latest_session, summarize
@@ -36,33 +32,11 @@ from agent_sdk.session.paths import (
     session_path,
 )
 from agent_sdk.session.records import (
-    FORMAT,
-    VERSION,
-    CompactionRecord,
-    KnownRecord,
     Record,
-    RewindRecord,
     SessionHeader,
     UnknownRecord,
 )
 from agent_sdk.session.store import JsonlStore, LoadReport, MemoryStore, TranscriptStore
-
-
-class _Entry(Struct, eq=False):
-    """One append that waits."""
-
-    drafts: Sequence[KnownRecord]
-    done: asyncio.Future[list[str]]
-
-
-class _Batch:
-    """Records that go down together, and what they need."""
-
-    def __init__(self) -> None:
-        self.lines: list[bytes] = []
-        self.records: list[KnownRecord] = []
-        self.blobs: dict[str, bytes] = {}
-        self.entries: list[tuple[_Entry, list[str]]] = []
 
 
 class SessionManager:
@@ -99,10 +73,7 @@ class SessionManager:
         self._clock = clock
         self._read_only = read_only
         self._closed = False
-        self._lost = False
-        self._pending: list[_Entry] = []
-        self._committing = False
-        self._tasks = TaskOwner(name="session")
+        self._committer = Committer(store=store, state=state, new_batch=self._new_batch)
 
     @property
     def path(self) -> Path | None:
@@ -112,7 +83,7 @@ class SessionManager:
     @property
     def read_only(self) -> bool:
         """Whether appends are refused."""
-        return self._read_only or self._closed or self._lost or not self._store.writable
+        return self._read_only or self._closed or self._committer.lost or not self._store.writable
 
     # ------------------------------------------------------------- opening
 
@@ -323,112 +294,22 @@ class SessionManager:
             raise InvalidInput("Headers and records of unknown types cannot be appended.")
         if not known:
             return []
-        entry = _Entry(known, asyncio.get_running_loop().create_future())
-        self._pending.append(entry)
-        if not self._committing:
-            self._committing = True
-            self._tasks.start(self._commit_pending(), name="commit")
-        return await entry.done
+        return await self._committer.append(known)
 
     async def close(self) -> None:
         """Finish what waits, and let go of the file; may be called twice."""
         self._closed = True
-        await self._tasks.drain()
+        await self._committer.drain()
         await self._store.close()
 
-    async def _commit_pending(self) -> None:
-        try:
-            while self._pending:
-                taken, self._pending = self._pending, []
-                await self._commit(taken)
-        except BaseException:
-            self._lost = True  # stopped in the middle: what is in the file is not known
-            raise
-        finally:
-            self._committing = False
-            for entry in self._pending:
-                entry.done.cancel()
-
-    async def _commit(self, taken: Sequence[_Entry]) -> None:
-        batch = self._batch(taken)
-        if not batch.entries:
-            return
-        try:
-            await self._store.append(batch.lines, batch.blobs)
-        except ZpiError as error:
-            for entry, _ in batch.entries:
-                _fail(entry, error)
-            return
-        except BaseException:
-            for entry, _ in batch.entries:
-                entry.done.cancel()
-            raise
-        for record in batch.records:
-            self.state.apply(record)
-        for entry, uuids in batch.entries:
-            if not entry.done.done():
-                entry.done.set_result(uuids)
-
-    def _batch(self, taken: Sequence[_Entry]) -> _Batch:
-        """Chain and encode; an entry that does not fit fails alone."""
-        batch = _Batch()
-        if self.state.last_uuid is None:
-            header = SessionHeader(format=FORMAT, version=VERSION, cwd=self.cwd)
-            self._add(batch, header)
-        for entry in taken:
-            if entry.done.done():
-                continue  # cancelled before it was taken
-            at = len(batch.records)
-            try:
-                uuids = [self._add(batch, draft) for draft in entry.drafts]
-            except InvalidInput as error:
-                del batch.lines[at:], batch.records[at:]
-                _fail(entry, error)
-            else:
-                batch.entries.append((entry, uuids))
-        return batch
-
-    def _add(self, batch: _Batch, draft: KnownRecord) -> str:
-        last = batch.records[-1].uuid if batch.records else self.state.last_uuid
-        self._check_pointers(batch, draft)
-        record = msgspec.structs.replace(
-            draft,
-            uuid=self._ids.new(),
-            parent_uuid=last,
+    def _new_batch(self) -> Batch:
+        return Batch(
+            state=self.state,
             session_id=self.session_id,
-            timestamp=self._clock.iso(),
+            cwd=self.cwd,
+            ids=self._ids,
+            clock=self._clock,
         )
-        stored, artifacts = split_artifacts(record)
-        line, clean = encode(stored)
-        if clean is not stored:
-            record = _restored(clean, artifacts)
-        batch.lines.append(line)
-        batch.records.append(record)
-        batch.blobs.update((a.sha256, a.data) for a in artifacts)
-        return record.uuid
-
-    def _check_pointers(self, batch: _Batch, draft: KnownRecord) -> None:
-        """Refuse a rewind or compaction to a record that does not exist."""
-        pointers: tuple[str | None, ...] = ()
-        if isinstance(draft, RewindRecord):
-            pointers = (draft.to_uuid, draft.restores)
-        elif isinstance(draft, CompactionRecord):
-            pointers = (draft.keep_from_uuid, draft.clear_tool_results_before_uuid)
-        new = {record.uuid for record in batch.records} if pointers else set()
-        for uuid in pointers:
-            if uuid is not None and uuid not in new and not self.state.knows(uuid):
-                raise InvalidInput(f"The session has no record {uuid!r}.")
-
-
-def _restored(record: KnownRecord, artifacts: Sequence[Artifact]) -> KnownRecord:
-    content = {artifact.sha256: artifact.data for artifact in artifacts}
-    restored, _ = restore_artifacts(record, content.get)
-    return record if isinstance(restored, UnknownRecord) else restored
-
-
-def _fail(entry: _Entry, error: ZpiError) -> None:
-    if not entry.done.done():
-        entry.done.set_exception(error)
 
 
 def _blobs_dir(sessions_dir: str | Path, artifacts_dir: str | Path | None) -> Path:
