@@ -51,7 +51,11 @@ def test_secret_variables_name_every_key() -> None:
 
 def test_the_order_is_explicit_recorded_environment_settings_first() -> None:
     made = runtime(ANTHROPIC_API_KEY="a", OPENAI_API_KEY="o", ZPI_MODEL="opus")
-    everything = {"explicit": "haiku", "recorded": "openai/gpt-5", "configured": "sonnet"}
+    everything: dict[str, Any] = {
+        "explicit": "haiku",
+        "recorded": "openai/gpt-5",
+        "configured": "sonnet",
+    }
     found = []
     for name in ("explicit", "recorded", None, "configured", None):
         choice = made.choose(**everything)
@@ -372,7 +376,7 @@ def test_a_name_of_two_providers_goes_to_the_one_with_a_key() -> None:
 
 
 def test_available_lists_every_model_with_its_state() -> None:
-    listed = dict((model.key, ready) for model, ready in runtime(OPENAI_API_KEY="o").available())
+    listed = {model.key: ready for model, ready in runtime(OPENAI_API_KEY="o").available()}
     assert listed["openai/gpt-5"] is True
     assert listed["anthropic/claude-opus-5-5"] is False
     assert len(listed) == len(REGISTRY.models)
