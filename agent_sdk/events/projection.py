@@ -8,14 +8,10 @@ streams calls ``flush`` when ``due`` says so.
 """
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
-from msgspec import Struct
-
+from agent_sdk.events.call_parts import CallParts, Change
 from agent_sdk.events.wire import (
-    ArtifactCreated,
-    EventBody,
-    FileEdited,
     FilePart,
     MessageInfo,
     MessageUpdated,
@@ -30,12 +26,9 @@ from agent_sdk.events.wire import (
     StepFinishPart,
     StepStartPart,
     TextPart,
-    ToolCompleted,
-    ToolFailed,
     ToolPart,
     ToolPending,
     ToolRunning,
-    ToolState,
 )
 from agent_sdk.loop.types import (
     AgentEvent,
@@ -76,13 +69,10 @@ from agent_sdk.providers.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    result_text,
 )
 
 JOIN_BYTES = 2048
 JOIN_SECONDS = 0.033
-MAX_LIVE_OUTPUT = 64 * 1024
-"""Characters of a running call's output that a snapshot of its part keeps."""
 
 
 _Durable: TypeAlias = (
@@ -98,18 +88,6 @@ _Durable: TypeAlias = (
     | TurnEnded
     | RunEnded
 )
-
-
-class Change(Struct, frozen=True):
-    """One change, ready for the log.
-
-    Attributes:
-        body: The event's body.
-        record: Id of the session record it tells of; empty if none.
-    """
-
-    body: EventBody
-    record: str = ""
 
 
 class _Pending:
@@ -138,7 +116,7 @@ class Projector:
         self._turn = 0
         self._message: MessageInfo | None = None
         self._model = ""
-        self._tools: dict[str, tuple[str, ToolPart]] = {}
+        self._calls = CallParts(session_id=session_id)
         self._pending = _Pending()
 
     # ----------------------------------------------------------------- the fold
@@ -165,9 +143,9 @@ class Projector:
             case AssistantMessageAdded():
                 return self._assistant(event)
             case ToolStarted():
-                return self._tool(event.call, ToolRunning(input=event.call.input))
+                return self._calls.change(event.call, ToolRunning(input=event.call.input))
             case ToolFinished():
-                return self._tool_finished(event)
+                return self._calls.finish(event)
             case PermissionAsked() | PermissionReplied():
                 return [self._permission(event)]
             case Notice():
@@ -239,7 +217,7 @@ class Projector:
                 changes = self.flush() + self._begin()
                 part = _starting_part(f"{self._message_id()}.{event.index}", event)
                 if isinstance(part, ToolPart):
-                    self._tools[part.call_id] = (self._message_id(), part)
+                    self._calls.begin(self._message_id(), part)
                 return [*changes, self._part(self._message_id(), part)]
             case BlockEnd():
                 part_id = f"{self._message_id()}.{event.index}"
@@ -336,13 +314,7 @@ class Projector:
                 media = str(block.source.get("media_type", ""))
                 return FilePart(id=part_id, media_type=media, source=block.source)
             case ToolUseBlock():
-                known = self._tools.get(block.id)
-                state: ToolState = ToolPending(input=block.input)
-                if known is not None and isinstance(known[1].state, ToolRunning):
-                    state = known[1].state  # it began before its answer had ended
-                part = ToolPart(id=part_id, call_id=block.id, tool=block.name, state=state)
-                self._tools[block.id] = (message_id, part)
-                return part
+                return self._calls.arrived(message_id, part_id, block)
             case ToolResultBlock() | OpaqueBlock():
                 return None  # results belong to their calls; the unknown is not drawn
             case _:
@@ -352,75 +324,12 @@ class Projector:
         body = PartUpdated(session_id=self._session_id, message_id=message_id, part=part)
         return Change(body)
 
-    # -------------------------------------------------------------------- tools
-
-    def _tool(self, call: ToolUseBlock, state: ToolState, record: str = "") -> list[Change]:
-        known = self._tools.get(call.id)
-        if known is None:
-            return []
-        message_id, part = known
-        part = ToolPart(id=part.id, call_id=call.id, tool=call.name, state=state)
-        self._tools[call.id] = (message_id, part)
-        body = PartUpdated(session_id=self._session_id, message_id=message_id, part=part)
-        return [Change(body, record)]
-
     def _tool_progress(self, event: ToolProgress, now: float) -> list[Change]:
-        known = self._tools.get(event.call_id)
-        if known is None or not isinstance(known[1].state, ToolRunning):
+        place = self._calls.progress(event)
+        if place is None:
             return []
-        message_id, part = known
-        running = known[1].state
-        output = (running.output + event.text)[-MAX_LIVE_OUTPUT:]
-        state = ToolRunning(input=running.input, output=output)
-        part = ToolPart(id=part.id, call_id=part.call_id, tool=part.tool, state=state)
-        self._tools[event.call_id] = (message_id, part)
-        return self._join(message_id, part.id, text=event.text, now=now)
-
-    def _tool_finished(self, event: ToolFinished) -> list[Change]:
-        output = result_text(event.result)
-        state: ToolState
-        if event.result.is_error:
-            state = ToolFailed(
-                input=event.call.input,
-                output=output,
-                seconds=event.seconds,
-                denied=event.denied,
-                ran=event.ran,
-                details=event.details,
-            )
-        else:
-            state = ToolCompleted(
-                input=event.call.input,
-                output=output,
-                seconds=event.seconds,
-                details=event.details,
-            )
-        changes = self._tool(event.call, state, event.uuid)
-        self._tools.pop(event.call.id, None)
-        return changes + self._side_effects(event)
-
-    def _side_effects(self, event: ToolFinished) -> list[Change]:
-        changes: list[Change] = []
-        change = event.details.get("fileChange")
-        if isinstance(change, dict) and not event.result.is_error:
-            created_now = change.get("operation") == "created"
-            operation: Literal["created", "modified"] = "created" if created_now else "modified"
-            edited = FileEdited(
-                session_id=self._session_id,
-                call_id=event.call.id,
-                path=str(change.get("path", "")),
-                operation=operation,
-                additions=int(change.get("additions", 0)),
-                deletions=int(change.get("deletions", 0)),
-            )
-            changes.append(Change(edited, event.uuid))
-        artifact = event.details.get("artifact")
-        if isinstance(artifact, str) and artifact:
-            created = ArtifactCreated(
-                session_id=self._session_id, call_id=event.call.id, path=artifact
-            )
-            changes.append(Change(created, event.uuid))
-        return changes
+        message_id, part_id = place
+        return self._join(message_id, part_id, text=event.text, now=now)
 
     # --------------------------------------------------------------------- rest
 
@@ -466,7 +375,7 @@ class Projector:
                 session_id=self._session_id, code=event.error_code, text=event.error
             )
             changes.append(Change(error))
-        self._tools.clear()
+        self._calls.clear()
         self._message = None
         idle = SessionStatus(
             session_id=self._session_id, status="idle", run_id=event.run_id, reason=event.status

@@ -242,6 +242,6 @@ def test_running_output_is_bounded() -> None:
     projector.fold(ToolStarted(call), 0.0)
     for _ in range(200):
         projector.fold(ToolProgress("c", "x" * 1000), 0.0)
-    part = projector._tools["c"][1]
+    part = projector._calls._known["c"][1]
     assert isinstance(part.state, ToolRunning)
     assert len(part.state.output) == 64 * 1024
