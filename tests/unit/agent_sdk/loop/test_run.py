@@ -1,6 +1,7 @@
 """The loop: order, limits, failures, steering, and what a stop leaves behind."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -192,8 +193,10 @@ async def test_a_decision_for_another_input_does_not_count() -> None:
 
 
 async def test_a_bug_in_a_tool_is_reported_without_its_text(
-    caplog: pytest.LogCaptureFixture,
+    expect_log: Callable[..., None],
 ) -> None:
+    expect_log("tool 'write' failed")
+
     async def broken(args: Json, context: ToolContext) -> str:
         raise ValueError("secret-inside")
 
@@ -202,7 +205,6 @@ async def test_a_bug_in_a_tool_is_reported_without_its_text(
     end = await run_loop(provider, ports, FakeTool("write", broken))
     assert end.status == "completed"
     assert ports.results()["call_1"] == "The tool failed unexpectedly (ValueError)."
-    caplog.clear()
 
 
 async def test_answer_cut_at_the_output_limit_runs_no_call() -> None:
