@@ -1,0 +1,283 @@
+"""A session at work: runs the loop on a durable history.
+
+It sequences and delegates: records are the manager's, permissions the
+engine's, requests the loop's. One run at a time; what is sent meanwhile is
+queued, or steered into the run.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from msgspec import UNSET, structs
+
+from agent_sdk.core.aio import AbortSignal
+from agent_sdk.core.errors import InvalidInput, StorageError
+from agent_sdk.core.ids import Clock, Ids
+from agent_sdk.loop.run import Run
+from agent_sdk.loop.types import LoopConfig, RunEnded, Tool, ToolResult
+from agent_sdk.permissions.engine import PermissionEngine
+from agent_sdk.providers.base import PromptSection, Provider, ToolSpec
+from agent_sdk.providers.messages import Block, Origin, TextBlock, ToolUseBlock, UserMessage
+from agent_sdk.providers.models import Model
+from agent_sdk.session.hub import EventHub, Subscriber
+from agent_sdk.session.manager import SessionManager
+from agent_sdk.session.records import (
+    KnownRecord,
+    ModelChangeRecord,
+    PermissionModeChangeRecord,
+    RunRecord,
+    StoredSection,
+    SystemRecord,
+    ThinkingLevelChangeRecord,
+)
+from agent_sdk.session.run_ports import SessionPorts
+
+
+class AgentSession:
+    """One session with its model, tools and permissions.
+
+    Args:
+        manager: Its history; open for writing.
+        provider: The connection to the model.
+        model: The model.
+        tools: The tools, in the order in which they are declared.
+        permissions: The gate before every call.
+        hub: Where events go out; shared with the permission engine.
+        system: Sections of the system prompt.
+        bound: Cuts a result to what the model may be sent.
+        ids: Source of run ids.
+        clock: Source of time.
+        thinking_level: Reasoning level; empty to send nothing about it.
+        max_turns: Most requests of one run; None for no limit.
+    """
+
+    def __init__(
+        self,
+        *,
+        manager: SessionManager,
+        provider: Provider,
+        model: Model,
+        tools: Sequence[Tool],
+        permissions: PermissionEngine,
+        hub: EventHub,
+        system: tuple[PromptSection, ...],
+        bound: Callable[[ToolUseBlock, ToolResult], ToolResult],
+        ids: Ids,
+        clock: Clock,
+        thinking_level: str = "",
+        max_turns: int | None = None,
+    ) -> None:
+        self.manager = manager
+        self.model = model
+        self.permissions = permissions
+        self._provider = provider
+        self._tools = {tool.name: tool for tool in tools}
+        self._hub = hub
+        self._system = system
+        self._bound = bound
+        self._ids = ids
+        self._clock = clock
+        self._thinking_level = thinking_level
+        self._max_turns = max_turns
+        self._specs = tuple(ToolSpec(t.name, t.description, t.parameters) for t in tools)
+        self._steered: deque[UserMessage] = deque()
+        self._queued: deque[UserMessage] = deque()
+        self._signal: AbortSignal | None = None
+
+    # ------------------------------------------------------------------- facts
+
+    @property
+    def session_id(self) -> str:
+        """Id of the session."""
+        return self.manager.session_id
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """Names of the tools, in order."""
+        return tuple(self._tools)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no run is going on."""
+        return self._signal is None
+
+    @property
+    def queued(self) -> tuple[UserMessage, ...]:
+        """Prompts that wait for the run to end, oldest first."""
+        return tuple(self._queued)
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call the subscriber for each event; return how to stop.
+
+        Events come after what they tell is durable.
+        """
+        return self._hub.subscribe(subscriber)
+
+    # -------------------------------------------------------------------- runs
+
+    async def prompt(
+        self, content: str | Sequence[Block], *, origin: Origin | None = None
+    ) -> RunEnded:
+        """Run the loop on a prompt until it, and all that was queued, is done.
+
+        Args:
+            content: Text, or blocks.
+            origin: Where it comes from; a human, if not said.
+
+        Returns:
+            How the run ended; failures are part of it.
+
+        Raises:
+            InvalidInput: If a run is going on already, or the prompt is empty.
+        """
+        if self._signal is not None:
+            raise InvalidInput(
+                "The session is busy with a run.",
+                hint="Queue the prompt, or steer it into the run.",
+            )
+        message = _message(content, origin or Origin("human"))
+        signal = self._signal = AbortSignal()
+        try:
+            return await self._run([message], signal)
+        finally:
+            self._signal = None
+            self.permissions.end_run()
+
+    async def _run(self, prompts: list[UserMessage], signal: AbortSignal) -> RunEnded:
+        run_id = self._ids.new()
+        ports = SessionPorts(
+            manager=self.manager,
+            permissions=self.permissions,
+            hub=self._hub,
+            system=self._system,
+            bound=self._bound,
+            steered=self._steered,
+            queued=self._queued,
+            before_first=(*self._changes(), RunRecord(event="start", run_id=run_id)),
+        )
+        run = Run(
+            config=LoopConfig(
+                run_id=run_id,
+                cwd=self.manager.cwd,
+                model=self.model,
+                thinking_level=self._thinking_level,
+                tools=self._tools,
+                specs=self._specs,
+                max_turns=self._max_turns,
+                session_id=self.session_id,
+            ),
+            ports=ports,
+            provider=self._provider,
+            signal=signal,
+            clock=self._clock,
+        )
+        end = await self._record_end(await run.run(prompts))
+        self._hub.emit(end)
+        return end
+
+    async def _record_end(self, end: RunEnded) -> RunEnded:
+        """Store how the run ended; a run whose end cannot be stored has failed."""
+        failed = end.status == "error"
+        record = RunRecord(
+            event="end",
+            run_id=end.run_id,
+            status=end.status,
+            turns=end.turns,
+            usage=end.usage,
+            error_code=end.error_code if failed else "",
+            error=end.error if failed else "",
+        )
+        try:
+            await self.manager.append(record)
+        except StorageError as error:
+            if failed:  # the first failure says more, and this one often follows from it
+                return end
+            return structs.replace(end, status="error", error_code=error.code, error=str(error))
+        return end
+
+    def steer(self, content: str | Sequence[Block]) -> None:
+        """Put a message into the run: it is seen before the next request.
+
+        Without a run it is taken by the next one.
+
+        Raises:
+            InvalidInput: If it is empty.
+        """
+        self._steered.append(_message(content, Origin("steered", self._ids.new())))
+
+    def queue(self, content: str | Sequence[Block]) -> None:
+        """Queue a prompt: it follows when the run would end, first in first out.
+
+        Raises:
+            InvalidInput: If it is empty.
+        """
+        self._queued.append(_message(content, Origin("queued", self._ids.new())))
+
+    def abort(self, reason: str = "stopped by the user") -> bool:
+        """Stop the run; its call of ``prompt`` returns when all is stored.
+
+        What was steered or queued stays for the next run.
+
+        Returns:
+            Whether there was a run.
+        """
+        if self._signal is None:
+            return False
+        self._signal.abort(reason)
+        return True
+
+    # ----------------------------------------------------------------- the rest
+
+    def _changes(self) -> list[KnownRecord]:
+        """Return the records that say what is in force now and was not before."""
+        state = self.manager.state
+        changes: list[KnownRecord] = []
+        if state.model != self.model.key:
+            changes.append(
+                ModelChangeRecord(
+                    provider=self.model.provider, model=self.model.id, api=self.model.api
+                )
+            )
+        if state.thinking_level != self._thinking_level:
+            changes.append(ThinkingLevelChangeRecord(thinking_level=self._thinking_level))
+        if state.permission_mode != self.permissions.mode:
+            changes.append(PermissionModeChangeRecord(mode=self.permissions.mode))
+        sections = tuple(StoredSection(s.name, s.text) for s in self._system)
+        known, now = set(state.tools), set(self._tools)
+        changed = tuple(state.sections) != self._system
+        if changed or known != now:
+            system = SystemRecord(
+                tools_added=tuple(t for t in self._tools if t not in known),
+                tools_removed=tuple(t for t in state.tools if t not in now),
+                sections=sections if changed else UNSET,
+            )
+            changes.append(system)
+        return changes
+
+    async def aclose(self) -> None:
+        """Release the provider, open questions and the history; may be called twice.
+
+        Raises:
+            InvalidInput: If a run is going on: abort it and await it first.
+        """
+        if self._signal is not None:
+            raise InvalidInput("The session is busy with a run.", hint="Abort it first.")
+        try:
+            await self.permissions.aclose()
+            await self._provider.aclose()
+        finally:
+            await self.manager.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _message(content: str | Sequence[Block], origin: Origin) -> UserMessage:
+    blocks = (TextBlock(content),) if isinstance(content, str) else tuple(content)
+    if not any(not isinstance(b, TextBlock) or b.text.strip() for b in blocks):
+        raise InvalidInput("The prompt is empty.", hint="Say what shall be done.")
+    return UserMessage(content=blocks, origin=origin)

@@ -1,0 +1,126 @@
+"""How a session takes part in a run of the loop: the ports, bound to its parts."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from agent_sdk.core.aio import AbortSignal
+from agent_sdk.loop.tool_calls import input_hash
+from agent_sdk.loop.types import AgentEvent, Decision, PreparedCall, ToolResult
+from agent_sdk.permissions.engine import PermissionEngine
+from agent_sdk.providers.base import ModelRequest, PromptSection
+from agent_sdk.providers.messages import (
+    AssistantMessage,
+    Json,
+    Message,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+from agent_sdk.session.hub import EventHub
+from agent_sdk.session.manager import SessionManager
+from agent_sdk.session.records import (
+    KnownRecord,
+    ToolJournalRecord,
+    assistant_record,
+    user_record,
+)
+
+
+class SessionPorts:
+    """The loop's ports for one run; see ``loop.types.LoopPorts``.
+
+    Args:
+        manager: Where records go; what returns from it is durable.
+        permissions: Decides about calls.
+        hub: Where events go out.
+        system: Sections of the system prompt.
+        bound: Cuts a result to what the model may be sent.
+        steered: Messages to put into the run; taken from the left.
+        queued: Prompts to follow; taken from the left.
+        before_first: Records that are stored together with the first message.
+    """
+
+    def __init__(
+        self,
+        *,
+        manager: SessionManager,
+        permissions: PermissionEngine,
+        hub: EventHub,
+        system: tuple[PromptSection, ...],
+        bound: Callable[[ToolUseBlock, ToolResult], ToolResult],
+        steered: deque[UserMessage],
+        queued: deque[UserMessage],
+        before_first: Sequence[KnownRecord],
+    ) -> None:
+        self._manager = manager
+        self._permissions = permissions
+        self._hub = hub
+        self._system = system
+        self._bound = bound
+        self._steered = steered
+        self._queued = queued
+        self._before: tuple[KnownRecord, ...] = tuple(before_first)
+
+    def messages(self) -> Sequence[Message]:
+        """Return the conversation as the model shall see it."""
+        return self._manager.state.model_messages()
+
+    def system(self) -> tuple[PromptSection, ...]:
+        """Return the system prompt's sections."""
+        return self._system
+
+    async def before_request(self, turn: int) -> None:
+        """Nothing to prepare: there is no budget and no compaction yet."""
+
+    def request(self, base: ModelRequest) -> ModelRequest:
+        """Return the request as it is."""
+        return base
+
+    async def _append(self, record: KnownRecord) -> str:
+        before, self._before = self._before, ()
+        return (await self._manager.append(*before, record))[-1]
+
+    async def add_user(self, message: UserMessage) -> str:
+        """Store a user message; return its record's id."""
+        return await self._append(user_record(message))
+
+    async def add_assistant(self, message: AssistantMessage) -> str:
+        """Store an answer; return its record's id."""
+        return await self._append(assistant_record(message))
+
+    async def journal(self, call: ToolUseBlock) -> None:
+        """Store that a call with side effects is about to start."""
+        record = ToolJournalRecord(
+            status="started", tool_use_id=call.id, name=call.name, input_hash=input_hash(call)
+        )
+        await self._append(record)
+
+    async def add_result(self, result: ToolResultBlock, details: Json) -> str:
+        """Store a call's result; return its record's id."""
+        return await self._append(user_record(UserMessage(content=(result,)), details=details))
+
+    def decide(self, prepared: PreparedCall) -> Decision | None:
+        """Decide without asking anybody; None if a person would be asked."""
+        return self._permissions.decide(prepared)
+
+    async def authorize(self, prepared: PreparedCall, signal: AbortSignal) -> Decision:
+        """Decide whether a call may run; may ask a person and wait."""
+        return await self._permissions.authorize(prepared, signal)
+
+    def bound(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
+        """Return the result cut to what the model may be sent."""
+        return self._bound(call, result)
+
+    def take_steering(self) -> list[UserMessage]:
+        """Take messages that were steered into the run."""
+        taken = list(self._steered)
+        self._steered.clear()
+        return taken
+
+    def take_follow_up(self) -> list[UserMessage]:
+        """Take the next queued prompt."""
+        return [self._queued.popleft()] if self._queued else []
+
+    def emit(self, event: AgentEvent) -> None:
+        """Publish an event."""
+        self._hub.emit(event)
