@@ -4,12 +4,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from agent_sdk.core.errors import ProcessError
 from agent_sdk.core.process_types import READ_SIZE, OutputSink
 
-if sys.platform == "win32":
-    raise ImportError("This is for POSIX systems; Windows has agent_sdk.core.process_windows.")
+if TYPE_CHECKING and sys.platform == "win32":
+    raise ImportError  # Windows has process_windows; this can be imported, but is not used
 
 
 class OutputPipe:

@@ -10,15 +10,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-
-from agent_sdk.core.errors import ProcessError
-
-if sys.platform == "win32":
-    raise ImportError("This is for POSIX systems; Windows has agent_sdk.core.process_windows.")
-
-import fcntl
+from typing import TYPE_CHECKING
 
 from agent_sdk.core import supervisor
+from agent_sdk.core.errors import ProcessError
+
+if TYPE_CHECKING and sys.platform == "win32":
+    raise ImportError  # Windows has process_windows; this can be imported, but is not used
 
 logger = logging.getLogger("zpi.processes")
 
@@ -46,6 +44,7 @@ class Link:
         pid: Its process id.
         name: What its tasks' marks have in common.
         ended: Done when the process has ended and been reaped.
+        settled: Whether it said before that nothing is left of its tasks.
     """
 
     def __init__(
@@ -71,6 +70,7 @@ class Link:
         self._queue: deque[tuple[bytes, tuple[int, ...]]] = deque()
         self._loop = asyncio.get_running_loop()
         self._open = True
+        self.settled = False
         self.name = int.from_bytes(os.urandom(5), "big") | 1
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -170,22 +170,17 @@ class Link:
 
 
 def _start(command: tuple[str, ...], theirs: socket.socket) -> int:
-    # Out of the way of the descriptors that are filled below.
-    fd = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 10)
-    try:
-        return os.posix_spawn(
-            command[0],
-            command,
-            {},  # nothing of ours: children get their environment with each spawn
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
-                (os.POSIX_SPAWN_DUP2, 0, 1),
-                (os.POSIX_SPAWN_DUP2, 0, 2),
-                (os.POSIX_SPAWN_DUP2, fd, _FD),
-            ],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
-        )
-    finally:
-        os.close(fd)
+    return os.posix_spawn(
+        command[0],
+        command,
+        {},  # nothing of ours: children get their environment with each spawn
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, theirs.fileno(), _FD),
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+            (os.POSIX_SPAWN_DUP2, 0, 1),
+            (os.POSIX_SPAWN_DUP2, 0, 2),
+        ],
+        setsid=True,
+        setsigmask=[],
+        setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
+    )

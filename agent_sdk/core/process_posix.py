@@ -10,11 +10,13 @@ import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from agent_sdk.core.aio import TaskOwner
 from agent_sdk.core.errors import ProcessError
+from agent_sdk.core.process_io import InputPipe, OutputPipe
 from agent_sdk.core.process_lines import Lines
+from agent_sdk.core.process_link import Link, default_supervisor
 from agent_sdk.core.process_types import (
     DRAIN,
     QUIET,
@@ -25,15 +27,18 @@ from agent_sdk.core.process_types import (
     WorkingFolderError,
     check_spec,
 )
-
-if sys.platform == "win32":
-    raise ImportError("This is for POSIX systems; Windows has agent_sdk.core.process_windows.")
-
-from agent_sdk.core.process_io import InputPipe, OutputPipe
-from agent_sdk.core.process_link import Link, default_supervisor
 from agent_sdk.core.supervisor import KILL_PATIENCE, sweep
 
+if TYPE_CHECKING and sys.platform == "win32":
+    raise ImportError  # Windows has process_windows; this can be imported, but is not used
+
+
 logger = logging.getLogger("zpi.processes")
+
+_NULL_FLAGS = os.O_RDWR | os.O_CLOEXEC
+
+_START_TIMEOUT = 30.0
+"""Seconds that entering a folder and loading a program may take, on a slow mount say."""
 
 _ANSWER_TIMEOUT = 1.0
 """Seconds beyond its own limits after which a silent supervisor is given up."""
@@ -157,7 +162,7 @@ class PosixChild:
         elif on_stderr:
             stderr = self._open_output(on_stderr)
         else:
-            stderr = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            stderr = os.open(os.devnull, _NULL_FLAGS)
         return stdin, stdout, stderr
 
     def _open_output(self, sink: OutputSink) -> int:
@@ -262,7 +267,6 @@ class PosixProcessOwner:
         self._kills: dict[int, list[asyncio.Future[int]]] = {}
         self._sweeps = TaskOwner(name="processes")
         self._closed = False
-        self._swept = False
 
     @property
     def supervisor_pid(self) -> int | None:
@@ -308,7 +312,11 @@ class PosixProcessOwner:
         self._children[child.task] = child
         link.send(b"spawn", b"%d" % child.task, *_request(spec, link.mark(child.task)), fds=fds)
         try:
-            await child.wait_started()
+            async with asyncio.timeout(_START_TIMEOUT):
+                await child.wait_started()
+        except TimeoutError:
+            link.kill()
+            raise ProcessError(f"Cannot start {spec.argv[0]!r}: the start hangs.") from None
         except ProcessError as error:
             raise _explained(error, spec) from error.__cause__
         except asyncio.CancelledError:
@@ -391,8 +399,8 @@ class PosixProcessOwner:
                 if not answer.done():
                     answer.set_result(int(fields[2]))
         elif kind == b"closed":
-            self._swept = int(value) == 0
-            if not self._swept:
+            link.settled = int(value) == 0
+            if not link.settled:
                 logger.warning("%d child processes could not be ended", int(value))
         elif kind == b"crashed":
             logger.error("the process supervisor failed: %s", value.decode(errors="replace"))
@@ -410,8 +418,8 @@ class PosixProcessOwner:
 
     def _on_lost(self, link: Link) -> None:
         self._link = None
-        if not self._swept:
-            lost = [child for child in self._children.values() if child.link is link]
+        lost = [child for child in self._children.values() if child.link is link]
+        if lost or self._kills or not link.settled:
             sweep(link.name, {child.pid for child in lost if child.running and child.pid})
             self._sweeps.start(self._sweep(link, lost), name="sweep")
 

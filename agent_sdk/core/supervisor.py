@@ -26,15 +26,12 @@ This file runs as a script of its own and must start fast: it imports nothing
 of ZPI, and the C halves of ``socket`` and ``signal`` (10 ms less).
 """
 
+import _socket
+import errno
 import os
 import select
 import sys
 import time
-
-if sys.platform == "win32":
-    raise ImportError("The supervisor is for POSIX systems; Windows has core.process_windows.")
-
-import _socket
 
 if sys.platform == "linux":
     import resource
@@ -44,6 +41,8 @@ if TYPE_CHECKING:
     import signal as _signal
 else:
     import _signal
+if TYPE_CHECKING and sys.platform == "win32":
+    raise ImportError  # it can be imported there, but is not used
 
 MARK_VARIABLE = "ZPI_TASK_ID"
 MARK_BITS = 20
@@ -85,9 +84,6 @@ class Frames:
             whole.append(bytes(self._buffer[4:end]).split(b"\0"))
             del self._buffer[:end]
         return whole
-
-
-# ------------------------------------------------------------ process table
 
 
 class Proc:
@@ -240,19 +236,6 @@ def sweep(name: int, pids: set[int]) -> int:
     return len(lost)
 
 
-# --------------------------------------------------------------- supervisor
-
-
-class Task:
-    """One child and everything that came of it."""
-
-    __slots__ = ("mark", "pid")
-
-    def __init__(self, mark: int, pid: int) -> None:
-        self.mark = mark
-        self.pid = pid
-
-
 class Kill:
     """A tree that is being ended; ``task`` is empty for everything."""
 
@@ -276,7 +259,7 @@ class Supervisor:
         self._fds: list[int] = []
         self._outgoing = bytearray()
         self._blocked = False
-        self._tasks: dict[bytes, Task] = {}
+        self._tasks: dict[bytes, tuple[int, int]] = {}  # mark and first process
         self._running: dict[int, bytes] = {}
         self._forget_at = _FORGET_AT
         self._kills: list[Kill] = []
@@ -295,8 +278,7 @@ class Supervisor:
         self._poll = select.poll()
         self._poll.register(self._alarm, select.POLLIN)
         self._poll.register(fd, select.POLLIN)
-        defaults = _signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP}
-        self._defaults = sorted(defaults)
+        self._defaults = _signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP}
 
     def run(self) -> None:
         """Serve until everything has been ended, come what may."""
@@ -304,7 +286,8 @@ class Supervisor:
             self._run()
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be left alone
             self._send(b"crashed", f"{type(error).__name__}: {error}".encode())
-            while left := descendants(os.getpid(), thorough=True):
+            until = time.monotonic() + KILL_PATIENCE
+            while (left := self._members(b"", thorough=True)) and time.monotonic() < until:
                 self._destroy(b"", left)
 
     def _run(self) -> None:
@@ -412,14 +395,14 @@ class Supervisor:
         stage = b"folder"
         try:
             if self._closing:
-                raise OSError(4, "closing")
+                raise OSError(errno.ECANCELED, "closing")
             os.chdir(cwd)
             stage = b"program"
             pid = self._start(argv, pairs, mark=int(mark), fds=fds)
         except OSError as error:
             self._send(b"failed", task, stage, b"%d" % (error.errno or 0))
         else:
-            self._tasks[task] = Task(int(mark), pid)
+            self._tasks[task] = (int(mark), pid)
             self._running[pid] = task
             self._send(b"started", task, b"%d" % pid)
         finally:
@@ -431,7 +414,7 @@ class Supervisor:
         env = dict(pair.split(b"=", 1) for pair in pairs)
         env[MARK_VARIABLE.encode()] = b"%x" % mark
         actions = [(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(fds)]
-        _limit_locks(mark)
+        before = _limit_locks(mark)
         try:  # a session of its own: no terminal to read from, a group to signal
             return os.posix_spawn(
                 *(argv[0], argv, env),
@@ -441,7 +424,7 @@ class Supervisor:
                 setsigdef=self._defaults,
             )
         finally:
-            _limit_locks(None)
+            _limit_locks(before)
 
     def _reap(self) -> None:
         while True:
@@ -467,7 +450,7 @@ class Supervisor:
             if not self._kills:
                 self._remembered.clear()
         else:
-            living = {n for n, task in self._tasks.items() if signal_group(task.pid, 0)}
+            living = {name for name, (_, pid) in self._tasks.items() if signal_group(pid, 0)}
         living.update(self._running.values())
         self._tasks = {name: task for name, task in self._tasks.items() if name in living}
         self._forget_at = 2 * len(self._tasks) + _FORGET_AT
@@ -532,8 +515,8 @@ class Supervisor:
 
     def _attribute(self, below: list[Proc]) -> None:
         """Remember for each process which task it belongs to."""
-        marks = {task.mark: name for name, task in self._tasks.items()}
-        sessions = {task.pid: name for name, task in self._tasks.items()}
+        marks = {mark: name for name, (mark, _) in self._tasks.items()}
+        sessions = {pid: name for name, (_, pid) in self._tasks.items()}
         only = next(iter(self._tasks)) if len(self._tasks) == 1 else None
         owners: dict[int, bytes | None] = {os.getpid(): only}
         for proc in below:
@@ -549,8 +532,7 @@ class Supervisor:
 
     def _groups(self, task: bytes) -> list[Proc]:
         """Without a process table: the groups of the tasks that still exist."""
-        tasks = self._tasks.items()
-        pids = [t.pid for name, t in tasks if not task or name == task]
+        pids = [pid for name, (_, pid) in self._tasks.items() if not task or name == task]
         return [
             Proc(pid, ppid=0, pgid=pid, sid=pid, start=0, state=b"R")
             for pid in pids
@@ -558,13 +540,16 @@ class Supervisor:
         ]
 
 
-def _limit_locks(mark: int | None) -> None:
+def _limit_locks(mark: int) -> int:
+    """Set the soft limit; return the one before, which may be another owner's mark."""
+    before = 0
     if sys.platform == "linux":
+        before, hard = resource.getrlimit(_RLIMIT_LOCKS)
         try:
-            _, hard = resource.getrlimit(_RLIMIT_LOCKS)
-            resource.setrlimit(_RLIMIT_LOCKS, (hard if mark is None else mark, hard))
+            resource.setrlimit(_RLIMIT_LOCKS, (mark, hard))
         except (OSError, ValueError):  # a lower hard limit: the variable has to do
-            return
+            return before
+    return before
 
 
 def _empty(fd: int) -> None:
@@ -587,10 +572,14 @@ def _become_reaper() -> None:
 
 
 def _close_strays(keep: int) -> None:
-    for name in os.listdir("/dev/fd"):
-        if int(name) > 2 and int(name) != keep:
+    try:
+        fds = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        fds = list(range(1024))
+    for fd in fds:
+        if fd > 2 and fd != keep:
             try:
-                os.close(int(name))
+                os.close(fd)
             except OSError:  # the one that listed the folder
                 continue
 
