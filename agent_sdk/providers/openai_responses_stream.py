@@ -221,9 +221,10 @@ class ResponsesDecoder:
         """Return the item an event is about, announced or not; None to ignore it."""
         if kind and self._items:  # nearly always a delta belongs to the newest item
             last = self._items[-1]
-            if last.place == event.output_index and last.kind == _KINDS[kind] and not last.closed:
+            same_place = last.place is not None and last.place == event.output_index
+            if same_place and last.kind == _KINDS[kind] and not last.closed:
                 return last
-        raw: Json = msgspec.json.decode(event.item) if event.item else {}
+        raw = _read_item(event.item)
         block_kind = _KINDS.get(raw.get("type") or kind)
         if block_kind is None:
             return None  # calls of tools that run at the server, and newer kinds
@@ -244,8 +245,10 @@ class ResponsesDecoder:
         if named is not None and not named.closed:
             return named
         place = event.output_index
+        announced = event.type == "response.output_item.added"
         for item in alike:
-            if not item.closed and (place is None or item.place == place):
+            fits = not announced if place is None else item.place == place
+            if fits and not item.closed:
                 return item
         if named is None and name is None:
             return next((i for i in alike if i.place == place), None)
@@ -260,8 +263,7 @@ class ResponsesDecoder:
         item = self._item(event)
         if item is None or item.closed:
             return
-        if event.item:
-            item.raw = msgspec.json.decode(event.item)
+        item.raw = _read_item(event.item) or item.raw
         self._close(item)
 
     def _open(self, item: _Item) -> int:
@@ -352,10 +354,7 @@ class ResponsesDecoder:
         if item.kind == "thinking":
             return ThinkingBlock(text, providerState=None if cut else raw or None)
         if item.kind == "text":
-            refused = any(
-                isinstance(p, dict) and p.get("type") == "refusal" for p in raw.get("content") or ()
-            )
-            item.refused = item.refused or refused
+            item.refused = item.refused or _holds_refusal(raw.get("content"))
             kept = {k: raw[k] for k in ("id", "phase") if raw.get(k)}
             return TextBlock(text, kept or None)
         value, wrong = parse_arguments(text, cut=cut)
@@ -368,6 +367,20 @@ class ResponsesDecoder:
             value, wrong = {}, "The call was not finished."
         state: Json | None = {"id": raw["id"]} if raw.get("id") else None
         return ToolUseBlock(item.tool_id, str(raw["name"]), value, wrong, state)
+
+
+_WORDS = ("type", "id", "call_id", "name", "status", "phase", "encrypted_content")
+
+
+def _read_item(data: Raw) -> Json:
+    """Read an output item; an empty object for none."""
+    item: Json | None = msgspec.json.decode(data, type=Json | None) if data else None
+    if item is None:
+        return {}
+    for name in _WORDS:
+        if not isinstance(item.get(name), str | None):
+            raise _Broken(f"an item whose {name!r} is no text")
+    return item
 
 
 def _is_worth_keeping(raw: Json) -> bool:
@@ -387,6 +400,12 @@ def _text_of(item: _Item) -> str:
         summary = _BETWEEN_SUMMARIES.join(_part_texts(raw.get("summary")))
         return summary or "".join(_part_texts(raw.get("content")))
     return "".join(_part_texts(raw.get("content")))
+
+
+def _holds_refusal(parts: Any) -> bool:  # noqa: ANN401 - as it was sent
+    return isinstance(parts, list) and any(
+        isinstance(p, dict) and p.get("type") == "refusal" for p in parts
+    )
 
 
 def _part_texts(parts: Any) -> list[str]:  # noqa: ANN401 - as it was sent
