@@ -250,7 +250,7 @@ class SessionState:
     def _note_run(self, record: RunRecord) -> None:
         if record.event == "start":
             self.open_run = record.run_id
-        elif record.run_id == self.open_run:
+        elif record.event == "end" and record.run_id == self.open_run:
             self.open_run = ""
 
     def _note_setting(self, record: Setting) -> None:
