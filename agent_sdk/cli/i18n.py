@@ -26,6 +26,18 @@ class Translator:
         """Return the text in the user's language, with ``{names}`` filled in."""
         return self._catalogue.get(text, text).format(**values)
 
+    def error(self, code: str, text: str) -> str:
+        """Return the line that tells of an error.
+
+        The text itself is English; in another language what kind of error it
+        is comes before it.
+
+        Args:
+            code: Its stable code.
+            text: What it says.
+        """
+        return self("Error: {error}", error=self._catalogue.get(f"code:{code}", "") + text)
+
 
 def language(environ: Mapping[str, str]) -> str:
     """Return ``zh`` or ``en`` from ``ZPI_LANG``, ``LC_ALL``, ``LC_MESSAGES`` or ``LANG``."""

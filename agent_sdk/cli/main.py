@@ -53,4 +53,4 @@ def main(argv: Sequence[str]) -> int:
 
 def _complain(err: Out, tr: Translator, error: ZpiError) -> None:
     with suppress(OSError):
-        err.write((tr("Error: {error}", error=error) + "\n").encode("utf-8", "replace"))
+        err.write((tr.error(error.code, str(error)) + "\n").encode("utf-8", "replace"))

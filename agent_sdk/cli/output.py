@@ -225,7 +225,7 @@ class TextWriter:
                     self._tr("Stopped after {count} requests (--max-turns).", count=end.turns)
                 )
             case "error":
-                self._tell(self._tr("Error: {error}", error=end.error))
+                self._tell(self._tr.error(end.error_code, end.error))
             case _:
                 assert_never(end.status)
 
