@@ -23,6 +23,7 @@ from agent_sdk.permissions.engine import Asker, PermissionEngine
 from agent_sdk.permissions.modes import PermissionMode, parse_mode
 from agent_sdk.permissions.ruleset import PermissionLayers
 from agent_sdk.permissions.tool_list import rules_from_tool_list
+from agent_sdk.permissions.wildcard import has_wildcard
 from agent_sdk.providers.endpoints import secret_variables
 from agent_sdk.providers.models import Model, clamp_thinking
 from agent_sdk.providers.registry import ModelRegistry, load_registry
@@ -38,6 +39,7 @@ from agent_sdk.session.settings import Settings, load_settings
 from agent_sdk.tools.bash import BashTool
 from agent_sdk.tools.edit import EditTool
 from agent_sdk.tools.file_state import FileReadState
+from agent_sdk.tools.path_text import portable
 from agent_sdk.tools.paths import PathGuard
 from agent_sdk.tools.protected import load_protected
 from agent_sdk.tools.read import ReadTool
@@ -206,9 +208,15 @@ async def choose_model(
 
 
 def permission_layers(
-    args: Args, around: Surroundings, granted: Sequence[Rule]
+    args: Args, around: Surroundings, *, granted: Sequence[Rule], outputs: Path | None
 ) -> PermissionLayers:
     """Return the rules in force, by who made them.
+
+    Args:
+        args: The command line.
+        around: What the program found.
+        granted: What answers of *always* have stored with the session.
+        outputs: Folder of the session's long outputs, which the model may read.
 
     Raises:
         InvalidInput: If a rule of the command line cannot be understood.
@@ -219,7 +227,13 @@ def permission_layers(
         *rules_from_tool_list(args.allowed_tools, action="allow", **here),
         *rules_from_tool_list(args.disallowed_tools, action="deny", **here),
     )
+    own: tuple[Rule, ...] = ()
+    if outputs is not None:
+        pattern = portable(os.path.realpath(outputs))
+        if not has_wildcard(pattern):  # a rule has no way to quote one
+            own = (Rule("external_directory", f"{pattern}/*", "allow"),)
     return PermissionLayers(
+        agent=own,
         user=around.settings.user_rules,
         project=around.settings.project_rules,
         session=given,
@@ -284,9 +298,10 @@ async def build_session(
         InvalidInput: If a rule or mode cannot be understood.
     """
     state = manager.state
+    outputs = manager.path.with_suffix("") / "outputs" if manager.path else None
     hub = EventHub()
     permissions = PermissionEngine(
-        layers=permission_layers(args, around, state.permission_rules),
+        layers=permission_layers(args, around, granted=state.permission_rules, outputs=outputs),
         mode=permission_mode(args, around, state.permission_mode),
         roots=(manager.cwd,),
         asker=asker,
@@ -298,7 +313,6 @@ async def build_session(
     stack.push_async_callback(processes.aclose)
     runtime, local = model_runtime(around, processes=processes)
     model = await choose_model(args, around, recorded=state.model, runtime=runtime, local=local)
-    outputs = manager.path.with_suffix("") / "outputs" if manager.path else None
     tools = build_tools(around, manager=manager, processes=processes, outputs=outputs)
     level = args.thinking or state.thinking_level or around.settings.thinking
     session = AgentSession(
