@@ -43,6 +43,7 @@ from agent_sdk.permissions.ruleset import (
     evaluate_layers,
 )
 from agent_sdk.permissions.wildcard import has_wildcard
+from agent_sdk.tools.path_text import portable
 
 PermissionEvent: TypeAlias = PermissionAsked | PermissionReplied | Notice
 ReplyKind: TypeAlias = Literal["once", "always", "reject"]
@@ -118,7 +119,7 @@ class PermissionEngine:
         """
         self._layers = layers
         self._mode: PermissionMode = mode
-        self._roots = tuple(roots)
+        self._roots = tuple(map(portable, roots))
         self._asker = asker
         self._remember = remember
         self._emit = emit

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, assert_never, get_args
 
 from agent_sdk.core.errors import InvalidInput
 from agent_sdk.loop.types import Action, Notice, PermissionRequest
+from agent_sdk.tools.path_text import within
 
 PermissionMode: TypeAlias = Literal[
     "default", "acceptEdits", "dontAsk", "bypassPermissions", "plan", "auto"
@@ -68,7 +69,7 @@ def resolve_ask(mode: PermissionMode, request: PermissionRequest, roots: Sequenc
     Args:
         mode: The mode in force.
         request: What is wanted; a protected one is always asked about.
-        roots: The session's folders, absolute and real.
+        roots: The session's folders, absolute, real and portable.
     """
     if request.protected:
         return "deny" if mode == "dontAsk" else "ask"
@@ -89,13 +90,9 @@ def resolve_ask(mode: PermissionMode, request: PermissionRequest, roots: Sequenc
 def is_inside(path: str, roots: Sequence[str]) -> bool:
     """Return whether a real path is one of the folders or lies below one.
 
-    Compares text only: both must be absolute and resolved.
+    Compares text only: all must be absolute, resolved and portable (with ``/``).
     """
-    shown = os.path.normcase(path)
-    if ".." in shown.replace("\\", "/").split("/"):
+    plain = os.path.normcase(path)
+    if ".." in plain.split(os.sep):  # noqa: PTH206 - text only
         return False
-    for root in filter(None, roots):
-        folder = os.path.normcase(root).rstrip("/\\")
-        if shown == folder or shown.startswith((f"{folder}/", folder + os.sep)):
-            return True
-    return False
+    return any(within(plain, os.path.normcase(root)) for root in roots if root)

@@ -6,6 +6,7 @@ a later one may turn *ask* into *allow* or tighten, but what one layer denies
 stays denied. The project's layer can only tighten, see ``tightening_rules``.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ from agent_sdk.core.errors import ConfigurationError
 from agent_sdk.loop.types import Action, PermissionRequest, Rule
 from agent_sdk.permissions.commands import COMMAND_KEYS, is_plain, parts
 from agent_sdk.permissions.wildcard import fold, matches
+from agent_sdk.tools.path_text import portable
 
 Ruleset: TypeAlias = tuple[Rule, ...]
 
@@ -219,19 +221,19 @@ def known_key(key: str) -> bool:
 
 
 def anchored(key: str, pattern: str, *, base: str, home: str) -> str:
-    """Return a file pattern as it is matched: against absolute real paths.
+    """Return a file pattern as it is matched: against absolute real paths with ``/``.
 
     ``src/*`` and ``./src/*`` are below ``base``; ``*.env`` and absolute
     patterns stay what they are, and so do patterns that are not about files.
     """
     if key not in PATH_KEYS or not pattern:
         return pattern
-    if home and pattern.startswith(("~/", "~\\")):
-        return home.rstrip("/\\") + pattern[1:]
-    if not base or pattern.startswith(("*", "/", "\\", "~")) or pattern[1:2] == ":":
+    pattern = portable(pattern)
+    if home and pattern.startswith("~/"):
+        return portable(home).rstrip("/") + pattern[1:]
+    if not base or pattern.startswith(("*", "/", "~")) or (os.name == "nt" and pattern[1:2] == ":"):
         return pattern
-    separator = "\\" if "\\" in base and "/" not in base else "/"
-    return base.rstrip("/\\") + separator + pattern.removeprefix("./").removeprefix(".\\")
+    return f"{portable(base).rstrip('/')}/{pattern.removeprefix('./')}"
 
 
 def _known() -> str:
