@@ -120,7 +120,7 @@ def _general(
             origins=frozenset({origin(base)}),
             key_env=keys,
             token_env=tokens,
-            keyless=bool(url) and is_local(base),
+            keyless=bool(url) and _is_local(base),
             given=bool(url),
         ),
     )
@@ -145,7 +145,7 @@ def _own(provider: ProviderInfo, environ: Mapping[str, str]) -> Endpoint:
         origins=frozenset(origins),
         key_env=provider.api_key_env,
         token_env=provider.auth_token_env,
-        keyless=not wanted or (given and is_local(base)),
+        keyless=not wanted or (given and _is_local(base)),
         given=given,
     )
 
@@ -239,17 +239,10 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
 
 
-def is_local(url: str) -> bool:
-    """Return whether an address is on this machine or in a private network, by its looks."""
-    host = (urlsplit(url).hostname or "").lower()
-    if host in ("localhost", "::1") or host.startswith(("127.", "10.", "192.168.", "169.254.")):
-        return True
-    if host.startswith("172."):
-        second = host.split(".")[1]
-        return second.isdigit() and 16 <= int(second) <= 31
-    if ":" in host:
-        return host.startswith(("fc", "fd", "fe80"))
-    return "." not in host or host.endswith((".local", ".lan", ".internal", ".localhost"))
+def _is_local(url: str) -> bool:
+    from agent_sdk.providers.transport import is_local  # noqa: PLC0415 - start-up
+
+    return is_local(url)
 
 
 def _at_origin(registry: ModelRegistry, url: str) -> ProviderInfo | None:

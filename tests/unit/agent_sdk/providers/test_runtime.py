@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,8 @@ import pytest
 from agent_sdk.core.errors import ConfigurationError, CredentialMissing, ModelNotFound
 from agent_sdk.providers.base import ModelRequest, StreamEvent
 from agent_sdk.providers.credentials import Credential
-from agent_sdk.providers.endpoints import origin, secret_variables
+from agent_sdk.providers.endpoints import APIS, origin, secret_variables
+from agent_sdk.providers.http_provider import HttpProvider
 from agent_sdk.providers.models import Model
 from agent_sdk.providers.registry import load_registry, parse_registry
 from agent_sdk.providers.runtime import (
@@ -402,3 +405,31 @@ def test_a_local_model_goes_to_the_injected_factory() -> None:
     assert "extra 'local'" in caught.value.hint
     with pytest.raises(ConfigurationError):
         create_adapter("local")
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_every_wire_api_has_its_adapter(api: Any) -> None:
+    assert create_adapter(api).api == api
+    made = runtime(ZPI_BASE_URL="http://127.0.0.1:9", ZPI_API_TYPE=api, ZPI_MODEL="m")
+    provider = made.create_provider(chosen(made))
+    assert isinstance(provider, HttpProvider)
+    await provider.aclose()
+
+
+def test_choosing_a_model_loads_no_network_library() -> None:
+    code = (
+        "import sys; from agent_sdk.providers.registry import load_registry;"
+        "from agent_sdk.providers.runtime import ModelRuntime;"
+        "made = ModelRuntime(registry=load_registry(None), environ={}, "
+        "secrets={'ANTHROPIC_API_KEY': 'a'}); made.choose();"
+        "print(sorted({'httpx', 'httpcore', 'ssl', 'subprocess', 'email', 'importlib.resources'}"
+        " & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[4],
+    )
+    assert done.stdout.strip() == "[]"
