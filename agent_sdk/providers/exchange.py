@@ -27,6 +27,9 @@ from agent_sdk.providers.transport import (
 )
 
 
+_LAST = frozenset({StreamDone, StreamFailed})
+
+
 class Call(Struct, frozen=True):
     """What is sent in one attempt. Holds the key: never shown, never logged."""
 
@@ -115,7 +118,7 @@ class Exchange:
         feed = self._decoder.feed
         for name, data in self._parser.feed(chunk):
             events += feed(name, data)
-            if events and isinstance(events[-1], StreamDone | StreamFailed):
+            if events and type(events[-1]) in _LAST:
                 return self._finish(events)
         if self._parser.overflow:
             return [
@@ -132,6 +135,10 @@ class Exchange:
         last = events[-1]
         if isinstance(last, StreamDone) and _says_nothing(last.message):
             return (StreamFailed(failures.empty(self._call.url)),)
+        if isinstance(last, StreamFailed):
+            error = failures.without_key(last.error, self._call.key)
+            if error is not last.error:
+                events[-1] = StreamFailed(error, _with_error(last.partial, error))
         return events
 
     def _end(self) -> Sequence[StreamEvent]:

@@ -52,6 +52,22 @@ def redact(text: str, key: str) -> str:
     return text
 
 
+def without_key(error: ProviderError, key: str) -> ProviderError:
+    """Return an error that a server sent inside a stream, without the key."""
+    said = redact(error.message, key)
+    if said == error.message:
+        return error
+    return ProviderError(
+        said,
+        kind=error.kind,
+        hint=error.hint,
+        status=error.status,
+        retryable=error.retryable,
+        retry_after=error.retry_after,
+        request_id=error.request_id,
+    )
+
+
 def address_of(url: str) -> str:
     """Return ``host:port`` of an address, without user, path and query."""
     try:
