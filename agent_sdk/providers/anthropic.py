@@ -112,10 +112,21 @@ class AnthropicAdapter:
         pieces = self._history.pieces(request.messages)
         if cached:
             _mark_last(pieces)
-        fields["messages"] = b"[%b]" % b",".join(pieces)
         for name, value in (request.extra or {}).items():
-            fields[name] = encode_json(value)
-        return b"{%b}" % b",".join(b"%b:%b" % (encode_json(k), v) for k, v in fields.items())
+            if name == "messages":
+                pieces = [encode_json(value)[1:-1]]
+            else:
+                fields[name] = encode_json(value)
+        return _body(fields, pieces)
+
+
+def _body(fields: dict[str, bytes], messages: list[bytes]) -> bytes:
+    """Return the body; the messages, which may be megabytes, are copied only once."""
+    head = b",".join(b"%b:%b" % (encode_json(name), value) for name, value in fields.items())
+    messages = messages or [b""]
+    messages[0] = b'{%b,"messages":[%b' % (head, messages[0])
+    messages[-1] += b"]}"
+    return b",".join(messages)
 
 
 class _Kept:

@@ -26,7 +26,6 @@ from agent_sdk.providers.transport import (
     Transport,
 )
 
-
 _LAST = frozenset({StreamDone, StreamFailed})
 
 
