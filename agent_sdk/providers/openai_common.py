@@ -26,7 +26,7 @@ from agent_sdk.providers.base import (
     ThinkingDelta,
     ToolSpec,
 )
-from agent_sdk.providers.convert import clean_text, encode_json, protocol_error
+from agent_sdk.providers.convert import clean_text, encode_json, is_host, protocol_error
 from agent_sdk.providers.messages import (
     AssistantMessage,
     Block,
@@ -98,7 +98,7 @@ def _tool(tool: ToolSpec, *, nested: bool) -> dict[str, object]:
 
 def at_openai(model: Model) -> bool:
     """Whether the model is served by OpenAI itself."""
-    return OPENAI_HOST in (model.base_url or DEFAULT_BASE_URL)
+    return is_host(model.base_url or DEFAULT_BASE_URL, OPENAI_HOST)
 
 
 class _Open(Struct):

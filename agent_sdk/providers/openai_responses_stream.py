@@ -210,10 +210,13 @@ class ResponsesDecoder:
                 stop = "refusal"
             elif any(i.kind == "tool_use" for i in self._items):
                 stop = "tool_use"
-            elif not len(self._blocks):
+            elif not any(self._says(i) for i in self._items):
                 return self._fail(cut_short(False, self._request.model.provider))
         done = self._blocks.done(stop, self._usage)
         return [*self._blocks.take(), done]
+
+    def _says(self, item: _Item) -> bool:
+        return item.block is not None and bool(self._blocks.text(item.block))
 
     # -------------------------------------------------------------- the items
 
@@ -256,7 +259,8 @@ class ResponsesDecoder:
 
     def _on_added(self, event: _Event) -> None:
         item = self._item(event)
-        if item is not None and item.kind == "tool_use":
+        # Reasoning is shown to be going on: its text may come late, or never.
+        if item is not None and item.kind != "text":
             self._open(item)
 
     def _on_done(self, event: _Event) -> None:

@@ -157,8 +157,7 @@ _TABLE = (
     ),
     Fault(
         name="not_http",
-        expect=("network", "protocol"),
-        retryable=True,
+        expect=("protocol", "network"),
         status=0,
         raw=b"220 smtp.example ESMTP\r\n",
     ),

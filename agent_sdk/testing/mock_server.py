@@ -20,6 +20,7 @@ import socket
 import struct
 import sys
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -130,13 +131,23 @@ class MockServer:
         *,
         port: int = 0,
         clock: Clock | None = None,
+        faults: Mapping[str, Fault] | None = None,
     ) -> None:
+        """Create a server; it listens from the beginning of its ``async with``.
+
+        Args:
+            script: What the model says; nothing by default.
+            port: Where to listen; 0 takes a free port.
+            clock: For delays, pacing and the times in ``requests``.
+            faults: Faults that turns may name; those of ``faults.FAULTS`` by default.
+        """
         self.requests: list[MockRequest] = []
         self.connections = 0
         self._script = script or MockScript()
         self._queue = deque(self._script.queue)
         self._wanted_port = port
         self._clock = clock or SystemClock()
+        self._faults = FAULTS if faults is None else faults
         self._owner = TaskOwner(name="mock-server")
         self._server: asyncio.Server | None = None
         self._port = 0
@@ -252,13 +263,13 @@ class MockServer:
             noted.status = 400
             await write_json(writer, 400, error_body(api, ("invalid_request_error", said)))
             return True
-        if turn.fault and turn.fault not in FAULTS:
+        if turn.fault and turn.fault not in self._faults:
             raise BadRequest(f"no fault is called {turn.fault!r}")
         turn = filled(turn, asked, noted.number)
         if turn.delay:
             await self._clock.sleep(turn.delay)
         if turn.fault:
-            fault = FAULTS[turn.fault]
+            fault = self._faults[turn.fault]
             noted.fault = fault.name
             if fault.error is not None or fault.body is not None or fault.refuse:
                 return await self._refuse(noted, writer, fault)
