@@ -40,6 +40,7 @@ from agent_sdk.permissions.ruleset import (
     PATH_KEYS,
     PermissionLayers,
     Ruleset,
+    about,
     evaluate_layers,
 )
 from agent_sdk.permissions.wildcard import has_wildcard
@@ -118,6 +119,7 @@ class PermissionEngine:
             ids: Source of the questions' ids.
         """
         self._layers = layers
+        self._about: dict[str, tuple[Ruleset, ...]] = {}  # the layers, by permission key
         self._mode: PermissionMode = mode
         self._roots = tuple(map(portable, roots))
         self._asker = asker
@@ -211,8 +213,7 @@ class PermissionEngine:
     def _judge(self, prepared: PreparedCall) -> Decision | tuple[PermissionRequest, ...]:
         """Return a decision, or the requests that a person must answer."""
         requests = _with_outside(prepared.requests, self._roots)
-        layers = self._layers.in_order()
-        actions = [(request, evaluate_layers(layers, request)) for request in requests]
+        actions = [(request, self._by_rules(request)) for request in requests]
         for request, action in actions:
             if action == "deny":
                 return _refused(prepared, explain.denied(request), by="rule")
@@ -232,6 +233,12 @@ class PermissionEngine:
         if open_requests:
             return tuple(open_requests)
         return Decision(allowed=True, by=by, input_hash=prepared.input_hash)
+
+    def _by_rules(self, request: PermissionRequest) -> Action:
+        key = request.permission
+        if key not in self._about:
+            self._about[key] = about(self._layers.in_order(), key)
+        return evaluate_layers(self._about[key], request)
 
     def _without_asking(self, request: PermissionRequest) -> Action:
         if self._answered(request):
@@ -317,6 +324,7 @@ class PermissionEngine:
             self._layers = msgspec.structs.replace(
                 self._layers, granted=(*self._layers.granted, *rules)
             )
+            self._about.clear()
         given: Literal["once", "always"] = "always" if rules else "once"
         self._replied(asked, given, "")
         self._settle_covered(given, f"covered by the answer to {asked.request_id}")

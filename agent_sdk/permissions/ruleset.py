@@ -110,6 +110,13 @@ def evaluate_layers(layers: Iterable[Sequence[Rule]], request: PermissionRequest
     return worst
 
 
+def about(layers: Iterable[Sequence[Rule]], permission: str) -> tuple[Ruleset, ...]:
+    """Return the layers with only the rules that can apply to a permission key."""
+    return tuple(
+        tuple(rule for rule in rules if matches(rule.permission, permission)) for rules in layers
+    )
+
+
 def _evaluate_pattern(
     layers: Sequence[Sequence[Rule]], request: PermissionRequest, pattern: str
 ) -> Action:

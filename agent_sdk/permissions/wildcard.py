@@ -17,9 +17,25 @@ def matches(pattern: str, value: str) -> bool:
     """
     if pattern == "*" or pattern == value:
         return True
-    if "*" not in pattern and "?" not in pattern:
+    if "?" in pattern:
+        return _scan(pattern, value)
+    if "*" not in pattern:
         return False
-    return _scan(pattern, value)
+    return _find(pattern, value)
+
+
+def _find(pattern: str, value: str) -> bool:
+    """Match a pattern without ``?``: its pieces must follow each other."""
+    first, *middle, last = pattern.split("*")
+    at, end = len(first), len(value) - len(last)
+    if at > end or not value.startswith(first) or not value.endswith(last):
+        return False
+    for piece in middle:
+        found = value.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
 
 
 def _scan(pattern: str, value: str) -> bool:

@@ -50,6 +50,7 @@ def test_agrees_with_another_matcher(pattern: str, value: str) -> None:
 def test_a_hostile_pattern_costs_no_more_than_its_size() -> None:
     # A backtracking regular expression would not come back from this.
     assert not matches("*a" * 200 + "b", "a" * 2_000)
+    assert not matches("*?a" * 100 + "b", "a" * 1_000)
 
 
 def test_has_wildcard() -> None:
