@@ -106,8 +106,7 @@ class OpenAIChatAdapter:
             )
         if request.tools:
             fields["tools"] = self._tools.get(request.tools, nested=True)
-        fields["messages"] = b"[%s]" % b",".join(self._messages(request))
-        return join_body(fields, request.extra)
+        return join_body(fields, ("messages", self._messages(request)), request.extra)
 
     def _messages(self, request: ModelRequest) -> list[bytes]:
         pieces = self._history.pieces(request.messages)

@@ -51,17 +51,31 @@ def bearer_headers(key: str) -> dict[str, str]:
     return headers
 
 
-def join_body(fields: Mapping[str, bytes], extra: Mapping[str, object] | None) -> bytes:
+def join_body(
+    fields: Mapping[str, bytes],
+    history: tuple[str, list[bytes]],
+    extra: Mapping[str, object] | None,
+) -> bytes:
     """Return a JSON object made of encoded values.
+
+    The history, which may be megabytes, is copied only once.
 
     Args:
         fields: Values by name, already JSON.
-        extra: Values laid over them, as they are.
+        history: Name of the field that holds the conversation, and its items.
+        extra: Values laid over all of them, as they are.
     """
+    name, items = history
     merged = dict(fields)
-    for name, value in (extra or {}).items():
-        merged[name] = encode_json(value)
-    return b"{%s}" % b",".join(b"%s:%s" % (encode_json(k), v) for k, v in merged.items())
+    for key, value in (extra or {}).items():
+        merged[key] = encode_json(value)
+    head = b",".join(b"%s:%s" % (encode_json(k), v) for k, v in merged.items())
+    if name in merged:
+        return b"{%s}" % head
+    first, last = b'{%s,"%s":[' % (head, name.encode()), b"]}"
+    if len(items) < 2:
+        return first + b"".join(items) + last
+    return b",".join([first + items[0], *items[1:-1], items[-1] + last])
 
 
 class ToolsCache:

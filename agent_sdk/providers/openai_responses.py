@@ -100,8 +100,8 @@ class OpenAIResponsesAdapter:
             fields["instructions"] = encode_json(system)
         if request.tools:
             fields["tools"] = self._tools.get(request.tools, nested=False)
-        fields["input"] = b"[%s]" % b",".join(self._history.pieces(request.messages))
-        return join_body(fields, request.extra)
+        history = self._history.pieces(request.messages)
+        return join_body(fields, ("input", history), request.extra)
 
     def _use(self, model: Model) -> None:
         """Start afresh for another model: what is sent back depends on it."""

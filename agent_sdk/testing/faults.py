@@ -173,6 +173,7 @@ _TABLE = (
     Fault(
         name="done_marker_alone",
         expect=("incomplete",),
+        by_api={"anthropic-messages": ("protocol", "incomplete")},  # which knows no such marker
         retryable=True,
         cut="end",
         raw=b"data: [DONE]\n\n",

@@ -352,11 +352,15 @@ def test_an_output_schema_is_asked_for() -> None:
     }
 
 
-def test_extra_fields_come_last_and_win() -> None:
+def test_extra_fields_win() -> None:
     body = encode(user("a"), extra={"temperature": 0, "stream_options": {}})
     assert body["temperature"] == 0
     assert body["stream_options"] == {}
-    assert list(body)[-1] == "temperature"
+    assert encode(user("a"), extra={"messages": [1]})["messages"] == [1]
+
+
+def test_a_conversation_may_be_empty() -> None:
+    assert encode()["messages"] == []
 
 
 def test_a_value_that_is_no_json_is_refused() -> None:
