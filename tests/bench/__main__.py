@@ -95,12 +95,14 @@ def run_once(
     process = subprocess.Popen(
         command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
-    peak, done = 0, 0
-    while not done:
+    peak = 0
+    while True:
         # wait4 would count the memory of this program, of which the child is a copy at first.
         peak = max(peak, high_water_kb(process.pid))
         time.sleep(0.01)
         done, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if done:
+            break
     seconds = time.monotonic() - begun
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
