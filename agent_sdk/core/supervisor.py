@@ -39,6 +39,7 @@ if sys.platform == "linux":
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
+    from collections.abc import Iterator
 else:
     import _signal
 if TYPE_CHECKING and sys.platform == "win32":
@@ -136,13 +137,15 @@ def _proc(pid: int) -> Proc | None:
     return Proc(pid, ppid=ppid, pgid=pgid, sid=sid, start=int(fields[19]), state=fields[0])
 
 
-def scan() -> list[Proc]:
-    """Return the whole process table; empty where there is no ``/proc``."""
+def scan() -> "Iterator[Proc]":
+    """Yield the process table, newest first; nothing where there is no ``/proc``."""
     try:
         names = os.listdir("/proc")
     except OSError:
-        return []
-    return [proc for name in names if name.isdigit() if (proc := _proc(int(name)))]
+        return
+    for pid in sorted((int(name) for name in names if name.isdigit()), reverse=True):
+        if proc := _proc(pid):
+            yield proc
 
 
 def mark_of(pid: int) -> int:
@@ -224,15 +227,14 @@ def sweep(name: int, pids: set[int]) -> int:
     """
     for pid in pids:
         signal_group(pid, _signal.SIGKILL)
-    table = [proc for proc in scan() if not proc.dead and proc.pid != os.getpid()]
-    lost = {p.pid for p in table if p.sid in pids or mark_of(p.pid) >> MARK_BITS == name}
-    grown = True
-    while grown:
-        more = {p.pid for p in table if p.ppid in lost} - lost
-        grown = bool(more)
-        lost |= more
-    for pid in lost:
-        signal_process(pid, _signal.SIGKILL)
+    lost: set[int] = set()
+    for proc in scan():
+        # Killed as soon as seen, the newest first: a chain of processes that
+        # each start the next one would be gone at the end of the table.
+        own = proc.dead or proc.pid == os.getpid()
+        if not own and (proc.sid in pids or mark_of(proc.pid) >> MARK_BITS == name):
+            signal_process(proc.pid, _signal.SIGKILL)
+            lost.add(proc.pid)
     return len(lost)
 
 
