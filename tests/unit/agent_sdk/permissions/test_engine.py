@@ -142,6 +142,16 @@ async def test_a_file_outside_needs_more_than_the_right_to_read(world: World) ->
     ).allowed
 
 
+async def test_a_tool_that_declares_the_outside_itself_is_not_asked_twice(world: World) -> None:
+    outside = wants("external_directory", "/etc/passwd", always="/etc/*")
+    task = await world.start(wants("read", "/etc/passwd"), outside)
+    (asked,) = world.recorder.asked
+    assert asked.requests == (outside,)
+    world.asker.answer("q1", "always")
+    assert (await task).allowed
+    assert world.recorder.stored == [Rule("external_directory", "/etc/*", "allow")]
+
+
 @pytest.mark.parametrize(
     ("path", "inside"),
     [
