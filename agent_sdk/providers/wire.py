@@ -19,7 +19,6 @@ from typing_extensions import override
 from agent_sdk.core.errors import ProviderError
 from agent_sdk.providers import failures
 from agent_sdk.providers.netstream import NetBackend, NetStream, Traffic
-from agent_sdk.providers.transport import is_local
 from agent_sdk.providers.trust import nothing_trusted, trusted
 
 _KEEP_IDLE: Final = 55.0
@@ -292,8 +291,8 @@ def _socket_failure(url: str, cause: OSError) -> ProviderError:
     numbers = {cause.errno} if cause.errno else {int(n) for n in _ERRNO.findall(str(cause))}
     reasons = ", ".join(sorted(os.strerror(n).lower() for n in numbers if n))
     refused = numbers == {errno.ECONNREFUSED}
-    if refused and is_local(url):
-        return failures.unreachable(
-            url, reasons, hint="Is the server running? Check the base URL.", retryable=False
-        )
-    return failures.unreachable(url, reasons or "the system gave no reason")
+    return failures.unreachable(
+        url,
+        reasons or "the system gave no reason",
+        hint="Is the server running? Check the base URL." if refused else "",
+    )
