@@ -136,7 +136,7 @@ class ChatDecoder:
     def feed(self, event: bytes, data: bytes) -> Sequence[StreamEvent]:
         """Take one event: a chunk as JSON, or ``[DONE]``."""
         del event  # this API does not name its events
-        if data == b"[DONE]":
+        if data.startswith(b"[DONE]"):
             return self._on_end_marker()
         chunk = read_event(_CHUNK, data, _Chunk)
         if isinstance(chunk, ProviderError):

@@ -139,7 +139,7 @@ class ResponsesDecoder:
 
     def feed(self, event: bytes, data: bytes) -> Sequence[StreamEvent]:
         """Take one event; its type is in the data, its name may be missing."""
-        if data == b"[DONE]":
+        if data.startswith(b"[DONE]"):
             return ()  # some servers add it; it ends nothing
         decoded = read_event(_EVENT, data, _Event)
         if isinstance(decoded, ProviderError):

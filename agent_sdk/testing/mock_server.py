@@ -29,6 +29,7 @@ import msgspec
 from msgspec import Struct
 
 from agent_sdk.core.aio import TaskOwner
+from agent_sdk.core.fsio import replace_file
 from agent_sdk.core.ids import Clock, SystemClock
 from agent_sdk.providers.messages import Json
 from agent_sdk.testing.faults import FAULTS, Fault, disturbed, error_body, what_is_sent
@@ -398,7 +399,7 @@ async def _run(args: argparse.Namespace) -> None:
         await stopped.wait()
         if args.log:
             lines = (msgspec.json.encode(r) + b"\n" for r in server.requests)
-            args.log.write_bytes(b"".join(lines))
+            replace_file(args.log, b"".join(lines))
 
 
 def main(argv: list[str] | None = None) -> None:
