@@ -164,13 +164,23 @@ def _with_endings(text: str, change: Splice) -> str:
     replaced = re.findall(_ENDING, text[start:end])
     first, *others = inserted.split("\n")
     last = replaced[-1] if replaced else _ending_near(text, start)
-    endings = replaced + [last] * (len(others) - len(replaced))
-    # A lone CR and a lone LF that come to lie side by side would become one.
-    if not first and endings[0] == "\n" and text[start - 1 : start] == "\r":
-        endings[0] = "\r"
-    if not others[-1] and endings[len(others) - 1] == "\r" and text[end : end + 1] == "\n":
-        endings[len(others) - 1] = "\r\n"
-    return first + "".join(e + line for e, line in zip(endings, others, strict=False))
+    wanted = replaced + [last] * (len(others) - len(replaced))
+    result = text[:start][-1:] + first
+    before = len(result) - len(first)
+    for number, line in enumerate(others, 1):
+        following = line or ("" if number < len(others) else text[end : end + 1])
+        result += _apart(wanted[number - 1], result, following) + line
+    return result[before:]
+
+
+def _apart(ending: str, before: str, after: str) -> str:
+    """Return an ending that does not become one with a CR before or an LF after it."""
+    for choice in (ending, "\r", "\n"):
+        if not (before.endswith("\r") and choice == "\n") and not (
+            choice == "\r" and after.startswith("\n")
+        ):
+            return choice
+    return "\r\n"
 
 
 def _ending_near(text: str, at: int) -> str:

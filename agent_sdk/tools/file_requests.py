@@ -11,7 +11,8 @@ def requests_for(resolved: ResolvedPath, access: Access) -> tuple[PermissionRequ
     """Return what reading or editing a file needs to be allowed.
 
     One request by the key ``read`` or ``edit`` for the real path; outside the
-    session's folders a second one, ``external_directory``, for ``<folder>/*``.
+    session's folders a second one by the key ``external_directory``, whose
+    *always* holds for the folder that the file lies in.
     The title names link and target where they differ.
     """
     protected = resolved.secret or (access == "edit" and resolved.guarded)
@@ -27,15 +28,14 @@ def requests_for(resolved: ResolvedPath, access: Access) -> tuple[PermissionRequ
     if resolved.inside:
         return (request,)
     folders = [_folder(p) for p in (resolved.real, resolved.path, *resolved.links)]
-    pattern = folders[0].rstrip("/") + "/*"
-    storable = not protected and not _wild(folders[0])
+    below = Rule("external_directory", folders[0].rstrip("/") + "/*", "allow")
     return (
         request,
         PermissionRequest(
             permission="external_directory",
-            patterns=(pattern,),
-            aliases=tuple(dict.fromkeys(folders)),
-            always=(Rule("external_directory", pattern, "allow"),) if storable else (),
+            patterns=request.patterns,
+            aliases=tuple(dict.fromkeys((*request.aliases, *folders))),
+            always=() if protected or _wild(folders[0]) else (below,),
             title=title,
             protected=protected,
         ),
@@ -63,23 +63,16 @@ def _wild(text: str) -> bool:
 
 
 def _always(resolved: ResolvedPath, access: Access) -> tuple[Rule, ...]:
-    """The rules that *always* stores: for edits, the folder of the session.
+    """The rule that *always* stores: for edits, the folder of the session.
 
-    Files that by custom hold secrets stay asked about, unless it is such a
-    file that is meant. A name with characters that a rule cannot quote gives
-    no rule at all.
+    It is the file alone for reading, outside, and for files that by custom
+    hold secrets. A name with characters that a rule cannot quote gives none.
     """
     real, root = portable(resolved.real), portable(resolved.root)
-    if _wild(real):
-        return ()
     name = real.rpartition("/")[2].casefold()
-    if access == "read" or not root or name.endswith(".env") or ".env." in name:
-        return (Rule(access, real, "allow"),)
-    return (
-        Rule(access, root.rstrip("/") + "/*", "allow"),
-        Rule(access, "*.env", "ask"),
-        Rule(access, "*.env.*", "ask"),
-    )
+    alone = access == "read" or not root or name.endswith(".env") or ".env." in name
+    pattern = real if alone else root.rstrip("/") + "/*"
+    return () if _wild(real) else (Rule(access, pattern, "allow"),)
 
 
 def _title(resolved: ResolvedPath, *, access: Access, protected: bool) -> str:

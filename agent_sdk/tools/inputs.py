@@ -53,12 +53,12 @@ def check_input(
     properties: Mapping[str, Any] = {**schema["properties"], **(also or {})}
     checked: Json = {}
     for given, value in raw.items():
+        if value is None:
+            continue
         name = given if given in properties else SPELLINGS.get(given, given)
         if name not in properties:
             known = ", ".join(properties)
             raise InvalidToolInput(f"{tool} has no field {given!r}.", hint=f"Fields: {known}.")
-        if value is None:
-            continue
         if name in checked and checked[name] != value:
             raise InvalidToolInput(f"{tool}: {name!r} is given twice, differently.")
         checked[name] = _convert(value, properties[name], f"{tool}: {name!r}")
