@@ -5,17 +5,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from agent_sdk.core.errors import ToolError
-from agent_sdk.providers.models import Model
 
 MAX_LINES = 2_000
-MAX_BYTES = 48 * 1024
 MAX_COLUMNS = 2_000
 """Characters of a line that are shown."""
 
 _NOTICES = 512
-"""Bytes that are kept free for the notices at the end."""
+"""Bytes that are kept free for the notices at the end, also for one by the caller."""
 
-_BYTES_PER_TOKEN = 3
 _NAMED = 5
 
 
@@ -33,11 +30,6 @@ class Page(Struct, frozen=True):
     first: int
     last: int
     total: int
-
-
-def output_budget(model: Model) -> int:
-    """Return how many bytes a result may have: a quarter of the window at most."""
-    return min(MAX_BYTES, model.context_window // 4 * _BYTES_PER_TOKEN)
 
 
 def page(

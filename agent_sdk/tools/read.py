@@ -1,6 +1,7 @@
 """The tool ``read``: lines of a text file with their numbers, or an image."""
 
 import asyncio
+import binascii
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -19,11 +20,12 @@ from agent_sdk.loop.types import (
 )
 from agent_sdk.providers.messages import ImageBlock, Json, TextBlock
 from agent_sdk.providers.models import Model
+from agent_sdk.tools.artifacts import output_limit
 from agent_sdk.tools.file_errors import explain
 from agent_sdk.tools.file_requests import requests_for
 from agent_sdk.tools.file_state import MAX_FILE, FileReadState, sha256
 from agent_sdk.tools.inputs import check_input
-from agent_sdk.tools.line_view import MAX_LINES, output_budget, page
+from agent_sdk.tools.line_view import MAX_LINES, page
 from agent_sdk.tools.path_text import portable
 from agent_sdk.tools.paths import PathGuard, ResolvedPath, Target
 from agent_sdk.tools.text_codec import TextFile, decode, split_lines
@@ -174,7 +176,7 @@ def _read(
         name=resolved.shown,
         offset=args.offset,
         limit=args.limit,
-        budget=output_budget(model),
+        budget=output_limit(model),
     )
     details: Json = {
         "path": portable(resolved.real),
@@ -223,8 +225,6 @@ def _image(resolved: ResolvedPath, data: bytes, *, media_type: str, model: Model
             f"{facts}, is larger than {MAX_IMAGE:,} bytes.",
             hint="Make a smaller copy first, for instance with ImageMagick.",
         )
-    import binascii  # noqa: PLC0415 - start-up; images are rare
-
     encoded = binascii.b2a_base64(data, newline=False).decode("ascii")
     image = ImageBlock({"type": "base64", "media_type": media_type, "data": encoded})
     return ToolResult(content=(TextBlock(f"[{facts}]"), image), details=details)

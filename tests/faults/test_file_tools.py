@@ -20,7 +20,8 @@ from agent_sdk.core.failpoints import Action, Faults
 from agent_sdk.core.fsio_at import Folder, PathMoved, read_regular
 from tests.support.file_tools import Workbench
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and signals")
+if sys.platform == "win32":
+    pytest.skip("links, pipes and signals", allow_module_level=True)
 
 POINTS = ("at.create", "at.write", "at.sync", "at.check", "at.rename", "at.dirsync")
 OLD, NEW = "old\n" * 100, "new\n" * 100

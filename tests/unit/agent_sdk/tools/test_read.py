@@ -1,5 +1,6 @@
 import base64
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,9 @@ import pytest
 from agent_sdk.core.errors import InvalidToolInput, ToolError
 from agent_sdk.providers.messages import ImageBlock, TextBlock
 from agent_sdk.providers.models import Model
-from agent_sdk.tools.line_view import output_budget, page
+from agent_sdk.tools.line_view import page
 from agent_sdk.tools.read import MAX_IMAGE, image_type
-from tests.support.file_tools import MODEL, SIGHTED, Workbench
+from tests.support.file_tools import SIGHTED, Workbench
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
@@ -103,8 +104,6 @@ async def test_long_lines_are_cut(bench: Workbench) -> None:
 
 async def test_budget_is_a_quarter_of_the_window(tmp_path: Path) -> None:
     tiny = Model(id="t", provider="p", api="local", context_window=2_048)
-    assert output_budget(tiny) == 1_536
-    assert output_budget(MODEL) == 48 * 1024
     bench = Workbench(tmp_path, model=tiny)
     bench.put("a", "word " * 20_000 + "\n" + "line\n" * 500)
     text = await bench.read("a")
@@ -205,6 +204,8 @@ async def test_odd_names(bench: Workbench, name: str) -> None:
 
 
 async def test_name_that_is_no_utf8(bench: Workbench) -> None:
+    if sys.platform != "linux":
+        pytest.skip("file systems elsewhere refuse such names")
     path = os.path.join(os.fsencode(bench.cwd), b"caf\xe9.txt")
     with open(path, "w") as file:
         file.write("x\n")
@@ -222,8 +223,8 @@ async def test_name_that_is_too_long(bench: Workbench) -> None:
 
 
 async def test_read_only_the_readable(bench: Workbench) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root reads everything")
+    if sys.platform == "win32" or os.geteuid() == 0:
+        pytest.skip("needs a user who may not read everything")
     bench.put("a", "x").chmod(0)
     with pytest.raises(ToolError, match="permission denied"):
         await bench.read("a")
