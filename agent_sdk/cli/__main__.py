@@ -1,5 +1,6 @@
-"""``python -m agent_sdk.cli`` is the program ``zpi``."""
+"""``python -m agent_sdk.cli``: the program ``zpi`` without its script."""
 
 from agent_sdk.cli.main import run
 
-run()
+if __name__ == "__main__":
+    run()

@@ -74,7 +74,7 @@ class Program:
                 assert_never(self._args.command)
 
     async def _prompt(self, around: compose.Surroundings) -> int:
-        prompt, in_vain = read_prompt(self._args.prompt, fd=sys.stdin.fileno())
+        prompt, in_vain = self._read_prompt()
         async with AsyncExitStack() as stack:
             manager = await compose.open_history(self._args, around)
             stack.push_async_callback(manager.close)
@@ -97,6 +97,18 @@ class Program:
                 writer.end(end, seconds=seconds, total=manager.state.usage)
             self._stop = None
         return self._code(end)
+
+    def _read_prompt(self) -> tuple[str, bool]:
+        """Read the prompt; nothing has begun yet, so that a signal may end the program at once.
+
+        Reading holds up the event loop, which could not hear of a signal.
+        """
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            return read_prompt(self._args.prompt, fd=sys.stdin.fileno())
+        finally:
+            self._listen(asyncio.current_task())
 
     def _show(self, writer: Writer, event: AgentEvent) -> None:
         if self._output_gone:
