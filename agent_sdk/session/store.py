@@ -302,9 +302,13 @@ class JsonlStore:
             raise
 
     def _open(self) -> AppendLog:
-        if not self._path.exists():
-            raise SessionNotFound(f"There is no session file {str(self._path)!r}.")
-        return self._locked(AppendLog.open(self._path, faults=self._faults))
+        try:
+            log = AppendLog.open(self._path, faults=self._faults)
+        except StorageError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise SessionNotFound(f"There is no session file {str(self._path)!r}.") from error
+            raise
+        return self._locked(log)
 
     def _locked(self, log: AppendLog) -> AppendLog:
         try:
@@ -364,11 +368,14 @@ class JsonlStore:
         raise StorageError(f"There are too many copies beside {str(self._path)!r}.")
 
     def _commit(self, data: bytes, blobs: Mapping[str, bytes]) -> None:
-        if self._log is None:
-            self._log = self._create()
-        for name, content in blobs.items():
-            self._write_blob(name, content)
-        self._log.append(data)
+        try:
+            if self._log is None:
+                self._log = self._create()
+            for name, content in blobs.items():
+                self._write_blob(name, content)
+            self._log.append(data)
+        except OSError as error:
+            raise storage_error(error, self._path, "write") from error
 
     def _create(self) -> AppendLog:
         make_dirs(self._path.parent, faults=self._faults)
@@ -381,8 +388,7 @@ class JsonlStore:
         """Use a file that was made but never got a whole line; refuse any other."""
         log = self._locked(AppendLog.open(self._path, faults=self._faults))
         try:
-            report = self._scan(lambda _item: None)
-            if report.count or report.damage:
+            if self._holds_a_line():
                 raise StorageError(
                     f"The session file {str(self._path)!r} exists already.",
                     hint="Resume the session, or start one with another id.",
@@ -394,6 +400,13 @@ class JsonlStore:
             log.close()
             raise
         return log
+
+    def _holds_a_line(self) -> bool:
+        with self._path.open("rb") as stream:
+            while block := stream.read(1 << 16):
+                if b"\n" in block:
+                    return True
+        return False
 
     def _write_blob(self, name: str, content: bytes) -> None:
         path = self._blobs_dir / name

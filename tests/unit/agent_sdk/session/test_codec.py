@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from agent_sdk.core.errors import InvalidInput
 from agent_sdk.providers.messages import (
@@ -301,6 +302,7 @@ def test_a_huge_line_is_skipped_without_holding_it(end: bytes) -> None:
             self.left = 3 * MAX_RECORD_BYTES
             self.rest = io.BytesIO(end + (line_of(1) + b"\n" if end else b""))
 
+        @override
         def readline(self, limit: int | None = -1, /) -> bytes:
             assert limit is not None
             size = min(limit, self.left)
