@@ -77,7 +77,7 @@ class PathGuard:
 
     Args:
         protected: What needs a person each time.
-        home: The user's home folder, for ``~``.
+        home: The user's home folder, for ``~``; empty if there is none.
         roots: Real paths of the session's folders, fixed when it was created;
             empty for the session's ``cwd`` alone.
     """
@@ -133,7 +133,9 @@ class PathGuard:
 
     def _absolute(self, text: str, cwd: str) -> str:
         if text == "~" or text.startswith(("~/", "~" + os.sep)):
-            return self._home + text[1:]
+            if not self._home:
+                raise ToolError("No home folder is known, so '~' means nothing here.")
+            return self._home.rstrip(os.sep) + text[1:]
         return os.path.join(cwd, text)  # noqa: PTH118 - pathlib would fold "a/../b" of a link
 
     def _other_spelling(self, given: str, cwd: str, *, existing: bool) -> str | None:

@@ -71,6 +71,12 @@ def test_refused(cwd: Path, given: str, says: str) -> None:
         resolve(given, cwd)
 
 
+def test_no_home_is_not_the_root(cwd: Path) -> None:
+    guard = PathGuard(protected=NOTHING, home="")
+    with pytest.raises(ToolError, match="No home folder"):
+        guard.resolve("~/etc/passwd", str(cwd), existing=True)
+
+
 def test_slash_at_the_end_names_a_folder(cwd: Path) -> None:
     assert resolve("src/", cwd).relative == "src"
     with pytest.raises(ToolError, match="slash"):
