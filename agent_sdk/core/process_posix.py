@@ -7,8 +7,9 @@ pipes are watched by the event loop, and all state changes in its callbacks.
 import asyncio
 import logging
 import os
+import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -39,6 +40,10 @@ _NULL_FLAGS = os.O_RDWR | os.O_CLOEXEC
 
 _START_TIMEOUT = 30.0
 """Seconds that entering a folder and loading a program may take, on a slow mount say."""
+
+_SWEEP_GRACE = 0.6
+"""Seconds between asking and forcing when the supervisor is dead: enough for
+another owner below ours, whose own supervisor then ends what only it knows."""
 
 _ANSWER_TIMEOUT = 1.0
 """Seconds beyond its own limits after which a silent supervisor is given up."""
@@ -420,18 +425,18 @@ class PosixProcessOwner:
         self._link = None
         lost = [child for child in self._children.values() if child.link is link]
         if lost or self._kills or not link.settled:
-            sweep(link.name, {child.pid for child in lost if child.running and child.pid})
+            sweep(link.name, _first_pids(lost), signal.SIGTERM)
             self._sweeps.start(self._sweep(link, lost), name="sweep")
 
     async def _sweep(self, link: Link, lost: list[PosixChild]) -> None:
-        """Kill until nothing of a dead supervisor's is found any more."""
-        pids = {child.pid for child in lost if child.running and child.pid}
-        left = sweep(link.name, pids)
-        for _ in range(200):
-            if not left:
-                break
-            await asyncio.sleep(0.01)
-            left = sweep(link.name, pids)
+        """End what a dead supervisor has left; it was asked to end already."""
+        loop = asyncio.get_running_loop()
+        force_at = loop.time() + _SWEEP_GRACE
+        pids = _first_pids(lost)
+        while (left := sweep(link.name, pids, 0)) and loop.time() < force_at + KILL_PATIENCE:
+            if loop.time() >= force_at:
+                sweep(link.name, pids, signal.SIGKILL)
+            await _pause()
         if left:
             logger.warning("%d processes of a dead supervisor could not be ended", left)
         for child in lost:
@@ -440,6 +445,14 @@ class PosixProcessOwner:
         for answer in [a for answers in self._kills.values() for a in answers if not a.done()]:
             answer.set_result(left)
         self._kills.clear()
+
+
+async def _pause() -> None:
+    await asyncio.sleep(0.01)  # other processes send no event
+
+
+def _first_pids(children: Iterable[PosixChild]) -> set[int]:
+    return {child.pid for child in children if child.running and child.pid}
 
 
 def _request(spec: SpawnSpec, mark: int) -> list[bytes]:

@@ -33,9 +33,6 @@ import select
 import sys
 import time
 
-if sys.platform == "linux":
-    import resource
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
@@ -218,23 +215,32 @@ def signal_group(pgid: int, number: int) -> bool:
     return True
 
 
-def sweep(name: int, pids: set[int]) -> int:
-    """Kill what a dead supervisor has left behind; return how many were found.
+def sweep(name: int, pids: set[int], number: int) -> int:
+    """Signal what a dead supervisor has left behind; return how many there were.
 
     Args:
         name: The part of the marks that names the supervisor.
         pids: First processes of its tasks that had not ended.
+        number: The signal; 0 only counts.
     """
     for pid in pids:
-        signal_group(pid, _signal.SIGKILL)
+        signal_group(pid, number)
+    table = []
     lost: set[int] = set()
     for proc in scan():
-        # Killed as soon as seen, the newest first: a chain of processes that
-        # each start the next one would be gone at the end of the table.
-        own = proc.dead or proc.pid == os.getpid()
-        if not own and (proc.sid in pids or mark_of(proc.pid) >> MARK_BITS == name):
-            signal_process(proc.pid, _signal.SIGKILL)
+        if proc.dead or proc.pid == os.getpid():
+            continue
+        table.append(proc)
+        # At once, the newest first: a chain of processes that each start the
+        # next one would be gone by the end of the table.
+        if proc.sid in pids or mark_of(proc.pid) >> MARK_BITS == name:
+            signal_process(proc.pid, number)
             lost.add(proc.pid)
+    more = lost
+    while more := {proc.pid for proc in table if proc.ppid in more} - lost:
+        lost |= more
+        for pid in more:
+            signal_process(pid, number)
     return len(lost)
 
 
@@ -297,7 +303,7 @@ class Supervisor:
         while not (self._closing and not self._kills):
             for fd, event in self._poll.poll(pause):
                 if fd == self._alarm:
-                    _empty(fd)
+                    os.read(fd, _CHUNK)  # signals that have come; what they mean is looked up
                 elif fd in self._drains:
                     self._drain(fd)
                 else:
@@ -331,8 +337,7 @@ class Supervisor:
             self._handle(fields)
 
     def _handle(self, fields: list[bytes]) -> None:
-        kind = fields[0]
-        if kind == b"spawn":
+        if (kind := fields[0]) == b"spawn":
             self._spawn(fields)
         elif kind == b"kill":
             self._kills.append(Kill(fields[1], int(fields[2]) / 1000))
@@ -546,20 +551,12 @@ def _limit_locks(mark: int) -> int:
     """Set the soft limit; return the one before, which may be another owner's mark."""
     before = 0
     if sys.platform == "linux":
+        import resource  # noqa: PLC0415 - not on every system
+
         before, hard = resource.getrlimit(_RLIMIT_LOCKS)
-        try:
+        if hard == resource.RLIM_INFINITY:  # otherwise the variable has to do
             resource.setrlimit(_RLIMIT_LOCKS, (mark, hard))
-        except (OSError, ValueError):  # a lower hard limit: the variable has to do
-            return before
     return before
-
-
-def _empty(fd: int) -> None:
-    try:
-        while len(os.read(fd, 4096)) == 4096:
-            pass
-    except BlockingIOError:
-        return
 
 
 def _become_reaper() -> None:

@@ -22,7 +22,8 @@ from agent_sdk.core.process import Child, ProcessOwner, SpawnSpec
 from tests.support.processes import appear, unique_word, vanish
 from tests.support.repository import ROOT
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+if sys.platform != "linux":
+    pytest.skip("needs /proc", allow_module_level=True)
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "PY": sys.executable}
 
@@ -143,9 +144,9 @@ async def test_close(tmp_path: Path) -> None:
     started = await start_all(owner, tmp_path)
     began = time.monotonic()
     await owner.aclose(grace=0.2)
+    assert time.monotonic() - began < 2
     for _, word in started.values():
         await vanish(word, seconds=0)
-    assert time.monotonic() - began < 2.5
 
 
 async def test_others_live_on_when_one_is_stopped(owner: ProcessOwner, tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 async def test_owner_dies(number: int, tmp_path: Path) -> None:
     word = unique_word()
     code = OWNER.format(root=str(ROOT), word=word, folder=str(tmp_path))
@@ -186,16 +187,19 @@ async def test_owner_dies(number: int, tmp_path: Path) -> None:
         await appear(word, least=len(SHAPES))
         process.send_signal(number)
     await vanish(word)
-    assert not os.path.exists(f"/proc/{supervisor}") or _dead(supervisor)
+    assert _dead(supervisor)
 
 
 def _dead(pid: int) -> bool:
     end = time.monotonic() + 2
-    while os.path.exists(f"/proc/{pid}") and time.monotonic() < end:
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+    while time.monotonic() < end:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
             return True
         time.sleep(0.01)
-    return not os.path.exists(f"/proc/{pid}")
+    return False
 
 
 async def test_supervisor_dies(owner: ProcessOwner, tmp_path: Path) -> None:
@@ -220,6 +224,24 @@ async def test_supervisor_is_stopped(owner: ProcessOwner, tmp_path: Path) -> Non
     os.kill(owner.supervisor_pid, signal.SIGSTOP)
     await child.kill_tree(grace=0.1)
     await vanish(word, seconds=0)
+
+
+@pytest.mark.parametrize("how", ["stop", "kill the supervisor"])
+async def test_an_owner_below_a_child(how: str, owner: ProcessOwner, tmp_path: Path) -> None:
+    # ZPI run by a command of ZPI: its own supervisor and marks are below ours.
+    word = unique_word()
+    code = OWNER.format(root=str(ROOT), word=word, folder=str(tmp_path))
+    spec = SpawnSpec(argv=(sys.executable, "-c", code), cwd=str(tmp_path), env=ENV)
+    child = await owner.spawn(spec)
+    supervisor = int(await anext(child.lines()))
+    await appear(word, least=len(SHAPES))
+    if how == "stop":
+        await child.kill_tree(grace=0.2)
+    else:
+        os.kill(owner.supervisor_pid or 0, signal.SIGKILL)
+    await vanish(word)
+    assert _dead(supervisor)
+    await owner.aclose()
 
 
 async def test_child_kills_everything_it_may(owner: ProcessOwner, tmp_path: Path) -> None:

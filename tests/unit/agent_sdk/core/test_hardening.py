@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.repository import ROOT
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+if sys.platform != "linux":
+    pytest.skip("needs /proc", allow_module_level=True)
 
 PROGRAM = """
 import json, os, resource, sys

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -19,7 +20,8 @@ from agent_sdk.core.process import (
     WorkingFolderError,
 )
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="starts POSIX programs")
+if sys.platform == "win32":
+    pytest.skip("starts POSIX programs", allow_module_level=True)
 
 ENV = {"PATH": "/usr/bin:/bin", "NAME": "värde"}
 
@@ -30,9 +32,15 @@ async def owner() -> AsyncIterator[ProcessOwner]:
         yield owner
 
 
-def bash(script: str, **options: object) -> SpawnSpec:
-    given: dict[str, object] = {"cwd": "/", "env": ENV, **options}
-    return SpawnSpec(argv=("/bin/bash", "-c", script), **given)  # type: ignore[arg-type]
+def bash(
+    script: str,
+    *,
+    cwd: str = "/",
+    stdin: Literal["null", "pipe"] = "null",
+    merge_stderr: bool = True,
+) -> SpawnSpec:
+    argv = ("/bin/bash", "-c", script)
+    return SpawnSpec(argv=argv, cwd=cwd, env=ENV, stdin=stdin, merge_stderr=merge_stderr)
 
 
 async def run(owner: ProcessOwner, spec: SpawnSpec) -> tuple[str, ExitStatus]:

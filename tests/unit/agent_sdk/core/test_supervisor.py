@@ -12,6 +12,9 @@ from agent_sdk.core import supervisor
 from agent_sdk.core.process_link import SUPERVISOR_MODE, default_supervisor
 from agent_sdk.core.supervisor import Frames, descendants, frame, mark_of, scan
 
+if sys.platform == "win32":
+    pytest.skip("POSIX only", allow_module_level=True)
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 fields = st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\0", b"")), min_size=1)
