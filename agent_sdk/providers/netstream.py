@@ -8,7 +8,9 @@ with a delta.
 """
 
 import asyncio
+import ipaddress
 import re
+import socket
 import ssl
 from collections.abc import Iterable
 from typing import Any, Final, Literal
@@ -18,6 +20,9 @@ from typing_extensions import override
 
 _HEAD_LIMIT: Final = 128 * 1024
 _BUFFER_LIMIT: Final = 1024 * 1024
+_PATIENCE: Final = 3.0
+"""Seconds for one address of a host that has more, such as one of a network that is not there."""
+
 _CHUNK_HEAD: Final = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\r\n]*)?\r\n")
 _CHUNK_HEAD_LIMIT: Final = 1024
 _CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*\r\n", re.IGNORECASE)
@@ -307,7 +312,7 @@ class NetStream(httpcore.AsyncNetworkStream):
             raise httpcore.ConnectTimeout("TLS handshake") from error
         except OSError as error:  # ssl.SSLError is one
             self._socket.abort()
-            raise httpcore.ConnectError("TLS handshake") from error
+            raise httpcore.ConnectError([error]) from error
         secured.attach(transport)
         return NetStream(secured, self._traffic)
 
@@ -319,6 +324,19 @@ class NetStream(httpcore.AsyncNetworkStream):
         names = {"client_addr": "sockname", "server_addr": "peername"}
         transport = self._socket.transport
         return transport and transport.get_extra_info(names.get(info, info))
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    """Return the addresses of a host, best first."""
+    try:
+        return [str(ipaddress.ip_address(host))]
+    except ValueError:
+        loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a possible host name
+        raise httpcore.ConnectError([error]) from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class NetBackend(httpcore.AsyncNetworkBackend):
@@ -336,20 +354,37 @@ class NetBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to whichever address of the host answers first."""
-        loop = asyncio.get_running_loop()
-        traffic = self._traffic
+        """Connect to the first address of the host that answers.
+
+        Raises:
+            httpcore.ConnectError: If none does; its argument is a list of what
+                the system said, one error for each address.
+            httpcore.ConnectTimeout: If that takes too long.
+        """
         try:
             async with asyncio.timeout(timeout):
-                _, connection = await loop.create_connection(
-                    lambda: _Socket(traffic), host, port, happy_eyeballs_delay=0.25
-                )
+                addresses = await _resolve(host, port)
+                return await self._first(addresses, port)
         except TimeoutError as error:
             raise httpcore.ConnectTimeout("connect") from error
-        except (OSError, UnicodeError) as error:  # UnicodeError: not a possible host name
-            raise httpcore.ConnectError("connect") from error
-        traffic.opened += 1
-        return NetStream(connection, traffic)
+
+    async def _first(self, addresses: list[str], port: int) -> NetStream:
+        """Try one address after the other: a dead one must not use up all the time."""
+        loop = asyncio.get_running_loop()
+        traffic, failed = self._traffic, list[OSError]()
+        for address in addresses:
+            patience = None if address == addresses[-1] else _PATIENCE
+            try:
+                async with asyncio.timeout(patience):
+                    _, connection = await loop.create_connection(
+                        lambda: _Socket(traffic), address, port
+                    )
+            except OSError as error:  # TimeoutError is one
+                failed.append(error)
+            else:
+                traffic.opened += 1
+                return NetStream(connection, traffic)
+        raise httpcore.ConnectError(failed)
 
     @override
     async def sleep(self, seconds: float) -> None:

@@ -6,7 +6,6 @@ library's own texts may quote a header, and so the key.
 
 import errno
 import os
-import re
 import socket
 import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
@@ -23,8 +22,6 @@ from agent_sdk.providers.trust import nothing_trusted, trusted
 
 _KEEP_IDLE: Final = 55.0
 """Seconds that an idle connection is kept; many servers close theirs after 60."""
-
-_ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
 
 
 class _PoolTransport(httpx.AsyncBaseTransport):
@@ -135,7 +132,8 @@ class Wire:
             parsed = httpx.URL(url)
         except (httpx.InvalidURL, ValueError):
             parsed = httpx.URL("")
-        if parsed.scheme not in {"http", "https"} or not parsed.host:
+        port_fits = parsed.port is None or 0 < parsed.port < 65536
+        if parsed.scheme not in {"http", "https"} or not parsed.host or not port_fits:
             raise ProviderError(
                 f"The address {failures.address_of(url)!r} cannot be used.",
                 kind="invalid_request",
@@ -191,7 +189,7 @@ class Wire:
             case httpcore.ConnectTimeout():
                 return failures.not_connected(url, self._connect_timeout)
             case httpcore.ConnectError():
-                return connect_failure(url, error.__cause__)
+                return connect_failure(url, error.args[0] if error.args else ())
             case httpcore.ProxyError():
                 return failures.unreachable(url, "the proxy refused", hint="Check HTTPS_PROXY.")
             case httpcore.RemoteProtocolError() if answered:
@@ -259,40 +257,36 @@ class HttpReply:
         await self._response.aclose()
 
 
-def connect_failure(url: str, cause: BaseException | None) -> ProviderError:
-    """Return the error for a failed connection, by what the system said."""
-    match cause:
-        case ssl.SSLCertVerificationError():
+def connect_failure(url: str, causes: object) -> ProviderError:
+    """Return the error for a failed connection, by what the system said of each address."""
+    errors = causes if isinstance(causes, list) else []
+    match errors:
+        case [ssl.SSLCertVerificationError() as error]:
             return failures.unreachable(
                 url,
-                f"its certificate is not trusted ({cause.verify_message})",
+                f"its certificate is not trusted ({error.verify_message})",
                 hint="If it is your own server or proxy, name its authority in SSL_CERT_FILE.",
                 retryable=False,
             )
-        case ssl.SSLError():
-            return failures.unreachable(url, f"encryption failed ({cause.reason})", retryable=False)
-        case OSError():
-            return _socket_failure(url, cause)
-        case UnicodeError():
+        case [ssl.SSLError() as error]:
+            return failures.unreachable(url, f"encryption failed ({error.reason})", retryable=False)
+        case [socket.gaierror() as error]:
+            return failures.unreachable(
+                url,
+                "no address is known for this name",
+                retryable=error.errno == socket.EAI_AGAIN,
+            )
+        case [UnicodeError()]:
             return failures.unreachable(url, "this is no possible host name", retryable=False)
         case _:
-            return failures.unreachable(url, "the connection was cut")
+            return _refused(url, [e.errno for e in errors if isinstance(e, OSError)])
 
 
-def _socket_failure(url: str, cause: OSError) -> ProviderError:
-    if isinstance(cause, socket.gaierror):
-        return failures.unreachable(
-            url,
-            "no address is known for this name",
-            hint="Check the base URL and the network.",
-            retryable=cause.errno == socket.EAI_AGAIN,
-        )
-    # Where a name has several addresses, one text holds what each of them said.
-    numbers = {cause.errno} if cause.errno else {int(n) for n in _ERRNO.findall(str(cause))}
-    reasons = ", ".join(sorted(os.strerror(n).lower() for n in numbers if n))
-    refused = numbers == {errno.ECONNREFUSED}
+def _refused(url: str, numbers: list[int | None]) -> ProviderError:
+    reasons = sorted({os.strerror(n).lower() if n else "no answer" for n in numbers})
+    refused = bool(numbers) and set(numbers) == {errno.ECONNREFUSED}
     return failures.unreachable(
         url,
-        reasons or "the system gave no reason",
+        ", ".join(reasons) or "the connection was cut",
         hint="Is the server running? Check the base URL." if refused else "",
     )
