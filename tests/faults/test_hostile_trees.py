@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import pytest
 
 from agent_sdk.core.errors import ProcessError
 from agent_sdk.core.process import Child, ProcessOwner, SpawnSpec
-from tests.support.processes import appear, unique_word, vanish
+from tests.support.processes import appear, destroy_leftovers, unique_word, vanish
 from tests.support.repository import ROOT
 
 if sys.platform != "linux":
@@ -114,6 +114,12 @@ async def start(owner: ProcessOwner, shape: Shape, word: str, folder: Path) -> C
     found = await appear(word, least=shape.least)
     assert len(found) >= shape.least, "the shape did not start"
     return child
+
+
+@pytest.fixture(autouse=True)
+def _clean_up() -> Iterator[None]:
+    yield
+    destroy_leftovers()
 
 
 @pytest.fixture

@@ -2,16 +2,39 @@
 
 import asyncio
 import os
+import signal
+import sys
 import time
 import uuid
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING and sys.platform == "win32":
+    raise ImportError  # these look into /proc
 
 STATES_OF_THE_DEAD = (b"Z", b"X")
+
+_issued: list[str] = []
 
 
 def unique_word() -> str:
     """A word to put on command lines, so that the processes can be told from all others."""
-    return f"zpi-test-{uuid.uuid4().hex}"
+    _issued.append(f"zpi-test-{uuid.uuid4().hex}")
+    return _issued[-1]
+
+
+def destroy_leftovers() -> None:
+    """Kill what carries a word of this test run, so that a failure leaves nothing behind."""
+    words = [word.encode() for word in _issued]
+    _issued.clear()
+    for _ in range(5):
+        for pid in _newest_first():
+            try:
+                line = _read(f"/proc/{pid}/cmdline")
+                if pid != os.getpid() and any(word in line for word in words):
+                    os.kill(pid, signal.SIGKILL)
+            except OSError:  # it ended meanwhile
+                continue
 
 
 def carrying(word: str) -> list[int]:
@@ -21,7 +44,7 @@ def carrying(word: str) -> list[int]:
     only is looked at before it has gone.
     """
     found = []
-    for pid in sorted((int(n) for n in os.listdir("/proc") if n.isdigit()), reverse=True):
+    for pid in _newest_first():
         try:
             line = _read(f"/proc/{pid}/cmdline")
             state = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0]
@@ -30,6 +53,10 @@ def carrying(word: str) -> list[int]:
         if word.encode() in line and pid != os.getpid() and state not in STATES_OF_THE_DEAD:
             found.append(pid)
     return found
+
+
+def _newest_first() -> list[int]:
+    return sorted((int(n) for n in os.listdir("/proc") if n.isdigit()), reverse=True)
 
 
 def _read(path: str) -> bytes:
