@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from agent_sdk.cli.args import Args
 from agent_sdk.cli.local import LocalModels
-from agent_sdk.core.diagnostics import Redactor, SinkHandler, StderrSink
+from agent_sdk.core.diagnostics import Redactor, StderrSink, attach_logging
 from agent_sdk.core.environment import child_environment
 from agent_sdk.core.errors import ConfigurationError, InvalidInput
 from agent_sdk.core.hardening import harden_process
@@ -55,7 +55,6 @@ class Surroundings(Struct, frozen=True, kw_only=True):
         agent_dir: Folder of sessions, settings and models.
         cwd: The folder to work in, absolute and real.
         registry: The models known by name.
-        settings: The user's and the project's settings.
         ids: Source of ids.
         clock: Source of time.
     """
@@ -65,7 +64,6 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     agent_dir: Path
     cwd: str
     registry: ModelRegistry
-    settings: Settings
     ids: Ids
     clock: Clock
 
@@ -75,23 +73,21 @@ def look_around(args: Args) -> Surroundings:
 
     Raises:
         InvalidInput: If the folder cannot be worked in.
-        SettingsDamaged: If a settings or model file cannot be used.
+        SettingsDamaged: If the model file cannot be used.
     """
     folder = agent_dir(os.environ)
     cwd = working_folder(args.cwd)
     registry = load_registry(folder)
     secrets = harden_process(secret_variables(registry))
-    home = os.environ.get("HOME", "")
     redactor = Redactor(secrets.values())
     sink = StderrSink(stream=sys.stderr, redactor=redactor)
-    logging.getLogger("zpi").addHandler(SinkHandler(sink=sink, redactor=redactor))
+    attach_logging(sink=sink, redactor=redactor, logger=logging.getLogger())
     return Surroundings(
         environ=dict(os.environ),
         secrets=secrets,
         agent_dir=folder,
         cwd=cwd,
         registry=registry,
-        settings=load_settings(folder, Path(cwd), home=Path(home) if home else None),
         ids=RandomIds(),
         clock=SystemClock(),
     )
@@ -155,18 +151,34 @@ async def open_history(args: Args, around: Surroundings) -> SessionManager:
     return await SessionManager.create(cwd=around.cwd, sessions_dir=folder, ids=ids, clock=clock)
 
 
+def read_settings(around: Surroundings, cwd: str) -> Settings:
+    """Return the user's settings with those of the folder laid over them.
+
+    Raises:
+        SettingsDamaged: If a file cannot be used; it is left as it is.
+    """
+    home = user_home(around.environ)
+    return load_settings(around.agent_dir, Path(cwd), home=Path(home) if home else None)
+
+
+def user_home(environ: Mapping[str, str]) -> str:
+    """Return the user's home folder; empty if it is not known."""
+    return environ.get("USERPROFILE" if os.name == "nt" else "HOME", "")
+
+
 def model_runtime(
-    around: Surroundings, *, processes: ProcessOwner | None
+    around: Surroundings, settings: Settings, *, processes: ProcessOwner | None
 ) -> tuple[ModelRuntime, LocalModels]:
     """Return what knows the models, and what knows those on this machine.
 
     Args:
         around: What the program found.
+        settings: Settings in force.
         processes: Starts the embedded model; None if none will be started.
     """
     local = LocalModels(
         processes=processes,
-        gguf=around.environ.get("ZPI_LOCAL_GGUF") or around.settings.local.gguf,
+        gguf=around.environ.get("ZPI_LOCAL_GGUF") or settings.local.gguf,
         clock=around.clock,
     )
     runtime = ModelRuntime(
@@ -179,7 +191,7 @@ def model_runtime(
 
 
 async def choose_model(
-    args: Args, around: Surroundings, *, recorded: str, runtime: ModelRuntime, local: LocalModels
+    args: Args, settings: Settings, *, recorded: str, runtime: ModelRuntime, local: LocalModels
 ) -> Model:
     """Return the model to use.
 
@@ -189,7 +201,7 @@ async def choose_model(
     Raises:
         ConfigurationError: If the named model cannot be used, or there is none.
     """
-    configured = around.settings.model or None
+    configured = settings.model or None
     named = args.model or recorded or configured or ""
     if named.startswith(local.prefixes):
         runtime.offer(await local.find())
@@ -208,21 +220,28 @@ async def choose_model(
 
 
 def permission_layers(
-    args: Args, around: Surroundings, *, granted: Sequence[Rule], outputs: Path | None
+    args: Args,
+    settings: Settings,
+    *,
+    cwd: str,
+    home: str,
+    granted: Sequence[Rule],
+    outputs: Path | None,
 ) -> PermissionLayers:
     """Return the rules in force, by who made them.
 
     Args:
         args: The command line.
-        around: What the program found.
+        settings: Settings in force.
+        cwd: The session's folder; relative patterns are relative to it.
+        home: The user's home folder.
         granted: What answers of *always* have stored with the session.
         outputs: Folder of the session's long outputs, which the model may read.
 
     Raises:
         InvalidInput: If a rule of the command line cannot be understood.
     """
-    home = around.environ.get("HOME", "")
-    here = {"base": around.cwd, "home": home}
+    here = {"base": cwd, "home": home}
     given = (
         *rules_from_tool_list(args.allowed_tools, action="allow", **here),
         *rules_from_tool_list(args.disallowed_tools, action="deny", **here),
@@ -234,14 +253,14 @@ def permission_layers(
             own = (Rule("external_directory", f"{pattern}/*", "allow"),)
     return PermissionLayers(
         agent=own,
-        user=around.settings.user_rules,
-        project=around.settings.project_rules,
+        user=settings.user_rules,
+        project=settings.project_rules,
         session=given,
         granted=tuple(granted),
     )
 
 
-def permission_mode(args: Args, around: Surroundings, recorded: str) -> PermissionMode:
+def permission_mode(args: Args, settings: Settings, recorded: str) -> PermissionMode:
     """Return the mode: as given, as the session has it, as set, or to ask.
 
     A session's bypass does not outlive the run it was given for.
@@ -250,17 +269,17 @@ def permission_mode(args: Args, around: Surroundings, recorded: str) -> Permissi
         return parse_mode(args.permission_mode)
     if recorded and recorded != "bypassPermissions":
         return parse_mode(recorded)
-    return around.settings.permission_mode or "default"
+    return settings.permission_mode or "default"
 
 
 def build_tools(
-    around: Surroundings, *, manager: SessionManager, processes: ProcessOwner, outputs: Path | None
+    around: Surroundings, settings: Settings, *, processes: ProcessOwner, outputs: Path | None
 ) -> list[Tool]:
     """Return the native tools, in the order in which they are declared."""
-    home = around.environ.get("HOME", "")
+    home = user_home(around.environ)
     guard = PathGuard(protected=load_protected([os.path.realpath(around.agent_dir)]), home=home)
     state = FileReadState()
-    environment = child_environment(around.environ, tool_env=around.settings.tool_env)
+    environment = child_environment(around.environ, tool_env=settings.tool_env)
     return [
         ReadTool(guard=guard, state=state),
         WriteTool(guard=guard, state=state),
@@ -284,25 +303,29 @@ async def build_session(
     asker: Asker | None,
     stack: AsyncExitStack,
 ) -> Built:
-    """Build the session; what it needs is closed with the stack.
+    """Build the session of a history that is open for writing.
 
-    Args:
-        args: The command line.
-        around: What the program found.
-        manager: The history, open for writing; closed with the session.
-        asker: Who answers questions; None for nobody.
-        stack: Takes what must be closed.
+    The history is closed with the session; ``asker`` None means that nobody
+    can be asked; ``stack`` takes what must be closed.
 
     Raises:
         ConfigurationError: If there is no usable model.
         InvalidInput: If a rule or mode cannot be understood.
     """
     state = manager.state
+    settings = read_settings(around, manager.cwd)
     outputs = manager.path.with_suffix("") / "outputs" if manager.path else None
     hub = EventHub()
     permissions = PermissionEngine(
-        layers=permission_layers(args, around, granted=state.permission_rules, outputs=outputs),
-        mode=permission_mode(args, around, state.permission_mode),
+        layers=permission_layers(
+            args,
+            settings,
+            cwd=manager.cwd,
+            home=user_home(around.environ),
+            granted=state.permission_rules,
+            outputs=outputs,
+        ),
+        mode=permission_mode(args, settings, state.permission_mode),
         roots=(manager.cwd,),
         asker=asker,
         remember=_remember(manager),
@@ -311,10 +334,10 @@ async def build_session(
     )
     processes = ProcessOwner()
     stack.push_async_callback(processes.aclose)
-    runtime, local = model_runtime(around, processes=processes)
-    model = await choose_model(args, around, recorded=state.model, runtime=runtime, local=local)
-    tools = build_tools(around, manager=manager, processes=processes, outputs=outputs)
-    level = args.thinking or state.thinking_level or around.settings.thinking
+    runtime, local = model_runtime(around, settings, processes=processes)
+    model = await choose_model(args, settings, recorded=state.model, runtime=runtime, local=local)
+    tools = build_tools(around, settings, processes=processes, outputs=outputs)
+    level = args.thinking or state.thinking_level or settings.thinking
     session = AgentSession(
         manager=manager,
         provider=runtime.create_provider(model),
@@ -330,7 +353,7 @@ async def build_session(
         max_turns=args.max_turns,
     )
     stack.push_async_callback(session.aclose)
-    notices = (*around.settings.notices, *manager.notices, *local.notices(model))
+    notices = (*settings.notices, *manager.notices, *local.notices(model))
     return Built(session, notices)
 
 

@@ -13,7 +13,8 @@ async def models_text(around: compose.Surroundings, *, tr: Translator) -> bytes:
 
     Local servers on this machine are looked for; nothing else is contacted.
     """
-    runtime, local = compose.model_runtime(around, processes=None)
+    settings = compose.read_settings(around, around.cwd)
+    runtime, local = compose.model_runtime(around, settings, processes=None)
     runtime.offer(await local.find())
     rows = [_row(model, ready=ready, tr=tr) for model, ready in runtime.available()]
     lines = [tr("Models (* can be used now; the others need a key):"), *rows]

@@ -34,7 +34,7 @@ from agent_sdk.providers.transport import (
     is_local,
 )
 
-_MUCH_THINKING = frozenset({"high", "xhigh", "max"})
+_NO_THINKING = frozenset({"", "off", "minimal"})
 
 
 class HttpProvider:
@@ -185,7 +185,7 @@ class _Patience(Struct, frozen=True):
 def _patience(limits: Limits, request: ModelRequest, *, local: bool) -> _Patience:
     first = limits.first_event_local if local else limits.first_event
     idle = limits.idle
-    if request.thinking_level in _MUCH_THINKING:
+    if request.thinking_level not in _NO_THINKING:
         first, idle = max(first, limits.thinking), max(idle, limits.thinking)
     return _Patience(first, idle, limits.waiting if local else 0.0)
 

@@ -23,22 +23,24 @@ class ResultBounds:
     def __call__(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
         """Return the result, cut if it is too long; never raises."""
         if isinstance(result.content, str):
-            if len(result.content) * 4 <= self._limit:  # no character takes more bytes
+            if self._fits(result.content):
                 return result
             text, details = self._cut(call, result.content)
             return _replaced(result, text, details)
         texts = [b.text for b in result.content if isinstance(b, TextBlock)]
         whole = "".join(texts)
-        if len(whole) * 4 <= self._limit:
+        if self._fits(whole):
             return result
         text, details = self._cut(call, whole)
         others = tuple(b for b in result.content if not isinstance(b, TextBlock))
         return _replaced(result, (TextBlock(text), *others), details)
 
+    def _fits(self, text: str) -> bool:
+        # No character takes more than four bytes, so most texts need no counting.
+        return len(text) * 4 <= self._limit or len(text.encode(errors="replace")) <= self._limit
+
     def _cut(self, call: ToolUseBlock, text: str) -> tuple[str, dict[str, object]]:
         bounded = bound_text(text, limit=self._limit, folder=self._folder, name=call.name)
-        if not bounded.omitted:
-            return bounded.text, {}
         return bounded.text, {"omittedBytes": bounded.omitted, "artifact": bounded.artifact}
 
 
