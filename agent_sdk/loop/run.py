@@ -11,7 +11,7 @@ from agent_sdk.core.errors import Aborted, ProviderError, ZpiError
 from agent_sdk.core.ids import Clock
 from agent_sdk.core.usage import Usage
 from agent_sdk.loop.answer import Answer, receive
-from agent_sdk.loop.tool_calls import ToolBatch
+from agent_sdk.loop.tool_calls import ToolBatch, finished, stored_result
 from agent_sdk.loop.types import (
     AssistantMessageAdded,
     LoopConfig,
@@ -25,7 +25,15 @@ from agent_sdk.loop.types import (
     UserMessageAdded,
 )
 from agent_sdk.providers.base import ModelRequest, Provider
-from agent_sdk.providers.messages import AssistantMessage, Origin, TextBlock, UserMessage
+from agent_sdk.providers.messages import (
+    AssistantMessage,
+    Json,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
 
 CONTINUE = (
     "Your last answer was cut off by a connection failure. What you had written is above; "
@@ -138,17 +146,30 @@ class Run:
         message = answer.message
         if message is None:  # pragma: no cover - the provider contract forbids it
             raise ProviderError("The provider gave no answer.", kind="protocol")
-        await self._add_answer(message)
-        calls = message.tool_calls
-        if calls:
-            await batch.run(calls, cut_off=message.stop_reason == "max_tokens")
-            self._denials += batch.denials
-            self._count_truncated(message)
-        else:
-            self._tell_cut_short(message)
+        await self._settle(message, batch)
         self._ports.emit(TurnEnded(turn))
         self._signal.raise_if_aborted()
-        return bool(calls)
+        return bool(message.tool_calls)
+
+    async def _settle(self, message: AssistantMessage, batch: ToolBatch) -> None:
+        """Store a whole answer and settle its calls."""
+        calls = message.tool_calls
+        if not calls:
+            await self._add_answer(message)
+            self._tell_cut_short(message)
+            return
+        cut_off = message.stop_reason == "max_tokens"
+        early = [] if cut_off else batch.all_early(calls)
+        if early:
+            results = [stored_result(c, o) for c, o in zip(calls, early, strict=True)]
+            uuids = await self._add_answer(message, results=results)
+            for call, outcome, uuid in zip(calls, early, uuids, strict=True):
+                self._ports.emit(finished(call, outcome, uuid))
+        else:
+            await self._add_answer(message, starting=None if cut_off else batch.starting(calls))
+            await batch.run(calls, cut_off=cut_off)
+        self._denials += batch.denials
+        self._count_truncated(message)
 
     async def _cut(self, answer: Answer) -> bool:
         """Keep what arrived of a stopped or failed answer; go on at most once."""
@@ -183,10 +204,18 @@ class Run:
             uuid = await self._ports.add_user(message)
             self._ports.emit(UserMessageAdded(uuid, message))
 
-    async def _add_answer(self, message: AssistantMessage) -> None:
+    async def _add_answer(
+        self,
+        message: AssistantMessage,
+        *,
+        starting: ToolUseBlock | None = None,
+        results: Sequence[tuple[ToolResultBlock, Json]] = (),
+    ) -> list[str]:
+        """Store and publish an answer; return the ids of the results' records."""
         self._usage = self._usage + message.usage
-        uuid = await self._ports.add_assistant(message)
-        self._ports.emit(AssistantMessageAdded(uuid, message))
+        uuids = await self._ports.add_assistant(message, starting=starting, results=results)
+        self._ports.emit(AssistantMessageAdded(uuids[0], message))
+        return uuids[1:]
 
     def _count_truncated(self, message: AssistantMessage) -> None:
         cut = message.stop_reason == "max_tokens"

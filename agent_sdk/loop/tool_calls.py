@@ -40,8 +40,15 @@ CUT_OFF = (
 )
 
 
-class _Outcome(msgspec.Struct):
-    """What a call came to, before it is stored."""
+class Outcome(msgspec.Struct):
+    """What a call came to, before it is stored.
+
+    Attributes:
+        result: What the tool returned, bounded.
+        seconds: How long it ran.
+        ran: Whether it ran at all.
+        denied: Whether permission was refused.
+    """
 
     result: ToolResult
     seconds: float = 0.0
@@ -83,7 +90,8 @@ class ToolBatch:
         self._signal = signal
         self._owner = owner
         self._clock = clock
-        self._early: dict[str, asyncio.Task[_Outcome]] = {}
+        self._early: dict[str, asyncio.Task[Outcome]] = {}
+        self._ready: PreparedCall | None = None
         self._gate = asyncio.Lock()
         self.denials = 0
 
@@ -114,6 +122,41 @@ class ToolBatch:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+    # ----------------------------------------- what can be stored with the answer
+
+    def all_early(self, calls: Sequence[ToolUseBlock]) -> list[Outcome]:
+        """Return the outcomes of all calls, if every one has run early and is done.
+
+        Otherwise nothing is returned and nothing changes. The outcomes are
+        the caller's to store; ``run`` is not called for them.
+        """
+        tasks = [self._early.get(call.id) for call in calls]
+        done = [t for t in tasks if t is not None and t.done() and not t.cancelled()]
+        if len(done) < len(calls) or any(task.exception() for task in done):
+            return []
+        self._early.clear()
+        return [task.result() for task in done]
+
+    def starting(self, calls: Sequence[ToolUseBlock]) -> ToolUseBlock | None:
+        """Return the first call, if it has side effects and is allowed already.
+
+        The caller stores that it starts, together with the answer; ``run``
+        then begins with it at once.
+        """
+        call = calls[0] if calls else None
+        tool = self._config.tools.get(call.name) if call else None
+        if call is None or tool is None or tool.metadata.read_only or call.input_error:
+            return None
+        try:
+            prepared = self._prepare(call)
+        except ToolError:
+            return None  # told to the model in its turn
+        decision = self._ports.decide(prepared)
+        if decision is None or not decision.allowed or not _for(decision, prepared):
+            return None
+        self._ready = prepared
+        return call
 
     # ---------------------------------------------------------------- the run
 
@@ -162,12 +205,16 @@ class ToolBatch:
     async def _run_one(self, call: ToolUseBlock) -> None:
         await self._settle(call, await self._outcome(call))
 
-    async def _outcome(self, call: ToolUseBlock) -> _Outcome:
+    async def _outcome(self, call: ToolUseBlock) -> Outcome:
         early = self._early.pop(call.id, None)
         if early is not None:
             return await early
+        ready, self._ready = self._ready, None
         if self._signal.aborted:
             return _failure(NOT_RUN)
+        if ready is not None and ready.call is call:
+            self._ports.emit(ToolStarted(call))
+            return await self._execute(ready)
         if call.input_error:
             return _failure(f"{TRUNCATED}: {call.input_error} Nothing was run.")
         try:
@@ -210,11 +257,11 @@ class ToolBatch:
         # One question at a time, in the order of the calls.
         async with self._gate:
             decision = await self._signal.guard(self._ports.authorize(prepared, self._signal))
-        if decision.allowed and decision.input_hash != prepared.input_hash:
+        if decision.allowed and not _for(decision, prepared):
             return Decision(allowed=False, reason="The decision was for another input.")
         return decision
 
-    async def _execute(self, prepared: PreparedCall) -> _Outcome:
+    async def _execute(self, prepared: PreparedCall) -> Outcome:
         call, begun = prepared.call, self._clock.monotonic()
         context = ToolContext(
             call_id=call.id,
@@ -236,28 +283,42 @@ class ToolBatch:
             text = f"The tool failed unexpectedly ({type(error).__name__})."
             result = ToolResult(content=text, is_error=True, details={"code": "bug"})
         seconds = self._clock.monotonic() - begun
-        return _Outcome(self._ports.bound(call, result), seconds, ran=True)
+        return Outcome(self._ports.bound(call, result), seconds, ran=True)
 
-    async def _settle(self, call: ToolUseBlock, outcome: _Outcome) -> None:
-        result = ToolResultBlock(
-            tool_use_id=call.id,
-            content=outcome.result.content,
-            is_error=outcome.result.is_error,
-        )
-        details: Json = outcome.result.details
+    async def _settle(self, call: ToolUseBlock, outcome: Outcome) -> None:
+        result, details = stored_result(call, outcome)
         uuid = await self._ports.add_result(result, details)
-        self._ports.emit(
-            ToolFinished(
-                uuid=uuid,
-                call=call,
-                result=result,
-                details=details,
-                seconds=outcome.seconds,
-                ran=outcome.ran,
-                denied=outcome.denied,
-            )
-        )
+        self._ports.emit(finished(call, outcome, uuid))
 
 
-def _failure(text: str) -> _Outcome:
-    return _Outcome(ToolResult(content=text, is_error=True))
+def stored_result(call: ToolUseBlock, outcome: Outcome) -> tuple[ToolResultBlock, Json]:
+    """Return the block that stores an outcome, and its details."""
+    block = ToolResultBlock(
+        tool_use_id=call.id,
+        content=outcome.result.content,
+        is_error=outcome.result.is_error,
+    )
+    return block, outcome.result.details
+
+
+def finished(call: ToolUseBlock, outcome: Outcome, uuid: str) -> ToolFinished:
+    """Return the event that tells of an outcome whose record is ``uuid``."""
+    result, details = stored_result(call, outcome)
+    return ToolFinished(
+        uuid=uuid,
+        call=call,
+        result=result,
+        details=details,
+        seconds=outcome.seconds,
+        ran=outcome.ran,
+        denied=outcome.denied,
+    )
+
+
+def _for(decision: Decision, prepared: PreparedCall) -> bool:
+    """Whether the decision is about exactly this input."""
+    return decision.input_hash == prepared.input_hash
+
+
+def _failure(text: str) -> Outcome:
+    return Outcome(ToolResult(content=text, is_error=True))

@@ -393,8 +393,27 @@ class LoopPorts(Protocol):
         """Store a user message; return its record's id."""
         ...
 
-    async def add_assistant(self, message: AssistantMessage) -> str:
-        """Store an answer; return its record's id."""
+    async def add_assistant(
+        self,
+        message: AssistantMessage,
+        *,
+        starting: ToolUseBlock | None = None,
+        results: Sequence[tuple[ToolResultBlock, Json]] = (),
+    ) -> list[str]:
+        """Store an answer, and with it what is known already: all or nothing.
+
+        One write for what would else be several, each of which waits for the
+        disk.
+
+        Args:
+            message: The answer.
+            starting: Its call with side effects that starts as soon as this
+                returns, as by ``journal``.
+            results: Results of its calls that have run early, with details.
+
+        Returns:
+            Ids of the records of the answer and of the results.
+        """
         ...
 
     async def journal(self, call: ToolUseBlock) -> None:

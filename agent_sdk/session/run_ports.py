@@ -76,28 +76,36 @@ class SessionPorts:
         """Return the request as it is."""
         return base
 
-    async def _append(self, record: KnownRecord) -> str:
+    async def _append(self, *records: KnownRecord) -> list[str]:
         before, self._before = self._before, ()
-        return (await self._manager.append(*before, record))[-1]
+        return (await self._manager.append(*before, *records))[len(before) :]
 
     async def add_user(self, message: UserMessage) -> str:
         """Store a user message; return its record's id."""
-        return await self._append(user_record(message))
+        return (await self._append(user_record(message)))[0]
 
-    async def add_assistant(self, message: AssistantMessage) -> str:
-        """Store an answer; return its record's id."""
-        return await self._append(assistant_record(message))
+    async def add_assistant(
+        self,
+        message: AssistantMessage,
+        *,
+        starting: ToolUseBlock | None = None,
+        results: Sequence[tuple[ToolResultBlock, Json]] = (),
+    ) -> list[str]:
+        """Store an answer with the start of a call or with results; see the port."""
+        records: list[KnownRecord] = [assistant_record(message)]
+        if starting is not None:
+            records.append(_started(starting))
+        records += (_result(result, details) for result, details in results)
+        uuids = await self._append(*records)
+        return [uuids[0], *uuids[len(uuids) - len(results) :]] if results else uuids[:1]
 
     async def journal(self, call: ToolUseBlock) -> None:
         """Store that a call with side effects is about to start."""
-        record = ToolJournalRecord(
-            status="started", tool_use_id=call.id, name=call.name, input_hash=input_hash(call)
-        )
-        await self._append(record)
+        await self._append(_started(call))
 
     async def add_result(self, result: ToolResultBlock, details: Json) -> str:
         """Store a call's result; return its record's id."""
-        return await self._append(user_record(UserMessage(content=(result,)), details=details))
+        return (await self._append(_result(result, details)))[0]
 
     def decide(self, prepared: PreparedCall) -> Decision | None:
         """Decide without asking anybody; None if a person would be asked."""
@@ -124,3 +132,13 @@ class SessionPorts:
     def emit(self, event: AgentEvent) -> None:
         """Publish an event."""
         self._hub.emit(event)
+
+
+def _started(call: ToolUseBlock) -> ToolJournalRecord:
+    return ToolJournalRecord(
+        status="started", tool_use_id=call.id, name=call.name, input_hash=input_hash(call)
+    )
+
+
+def _result(result: ToolResultBlock, details: Json) -> KnownRecord:
+    return user_record(UserMessage(content=(result,)), details=details)

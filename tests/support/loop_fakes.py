@@ -112,10 +112,21 @@ class FakePorts:
         self.log.append(f"user {message.origin.kind}")
         return self._next()
 
-    async def add_assistant(self, message: AssistantMessage) -> str:
+    async def add_assistant(
+        self,
+        message: AssistantMessage,
+        *,
+        starting: ToolUseBlock | None = None,
+        results: Sequence[tuple[ToolResultBlock, Json]] = (),
+    ) -> list[str]:
         self.history.append(message)
         self.log.append(f"assistant {message.stop_reason}")
-        return self._next()
+        uuids = [self._next()]
+        if starting is not None:
+            await self.journal(starting)
+        for result, details in results:
+            uuids.append(await self.add_result(result, details))
+        return uuids
 
     async def journal(self, call: ToolUseBlock) -> None:
         self.log.append(f"journal {call.id}")

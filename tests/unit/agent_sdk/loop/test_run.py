@@ -401,3 +401,48 @@ async def test_cancelling_the_task_is_not_swallowed() -> None:
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
+
+
+async def test_answer_and_early_results_are_stored_together() -> None:
+    gate = Gate()
+
+    async def work(args: Json, context: ToolContext) -> str:
+        gate.open()
+        return "early"
+
+    ports = FakePorts()
+    provider = ScriptedProvider(answer(tool_call("read"), gate), answer("done"))
+    await run_loop(provider, ports, FakeTool("read", work, READ))
+    at = ports.log.index("assistant tool_use")
+    assert ports.log[at : at + 4] == [
+        "assistant tool_use",
+        "result call_1",
+        "AssistantMessageAdded",
+        "ToolFinished",
+    ]
+    ports.assert_paired()
+
+
+async def test_answer_and_the_start_of_an_allowed_call_are_stored_together() -> None:
+    ports = FakePorts()
+    ports.asks = {"write"}
+    ports.answer.set()
+    provider = ScriptedProvider(
+        answer(tool_call("bash"), tool_call("bash")), answer(tool_call("write")), answer("done")
+    )
+    await run_loop(provider, ports, FakeTool("bash", quick), FakeTool("write", quick))
+    kinds = ("assistant", "journal", "AssistantMessageAdded", "result")
+    order = [x for x in ports.log if x.split()[0] in kinds]
+    assert order == [
+        "assistant tool_use", "journal call_1", "AssistantMessageAdded", "result call_1",
+        "journal call_2", "result call_2",
+        "assistant tool_use", "AssistantMessageAdded", "journal call_3", "result call_3",
+        "assistant end_turn", "AssistantMessageAdded",
+    ]  # fmt: skip
+
+
+async def test_answer_cut_off_starts_nothing_with_it() -> None:
+    ports = FakePorts()
+    provider = ScriptedProvider(answer(tool_call("bash"), stop_reason="max_tokens"), answer("done"))
+    await run_loop(provider, ports, FakeTool("bash", quick))
+    assert not any(x.startswith("journal") for x in ports.log)
