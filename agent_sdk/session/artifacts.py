@@ -5,7 +5,7 @@ pointer, ``{"type":"artifact","sha256":…,"media_type":…,"size":…}``; readi
 puts the content back. Pure: whoever calls writes and loads the bytes.
 """
 
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -56,7 +56,7 @@ def split_artifacts(record: T) -> tuple[T, tuple[Artifact, ...]]:
         if not isinstance(text, str) or len(text) <= LIMIT:
             return None
         try:
-            data = b64decode(text, validate=True)
+            data = a2b_base64(text, strict_mode=True)
         except ValueError:
             return None  # not base64 at all: it stays as it is
         artifact = Artifact(digest(data), data)
@@ -92,7 +92,7 @@ def restore_artifacts(
         if data is None or digest(data) != name:
             missing.append(name)
             return {"type": "missing", "sha256": name}
-        text = b64encode(data).decode("ascii")
+        text = b2a_base64(data, newline=False).decode("ascii")
         return {"type": "base64", "media_type": source.get("media_type", ""), "data": text}
 
     return _with_sources(record, give), tuple(missing)

@@ -10,7 +10,6 @@ again, byte for byte, has no unknown fields, no duplicate keys and no odd
 spelling. The others take the cautious way.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
@@ -188,6 +187,8 @@ def _parse_cautiously(raw: bytes) -> Record | str:
     try:
         data = _plain.decode(raw)
         if _encoder.encode(data) != raw:
+            import json  # noqa: PLC0415 - only lines of other writers need it
+
             json.loads(raw, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:  # MsgspecError is a ValueError
         return f"is not valid JSON ({error})"

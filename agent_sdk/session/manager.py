@@ -234,8 +234,10 @@ class SessionManager:
         missing: list[str] = []
 
         def visit(item: Item) -> None:
-            record, gone = restore_artifacts(item.record, store.blob)
-            missing.extend(gone)
+            record = item.record
+            if b'"artifact"' in item.raw:
+                record, gone = restore_artifacts(record, store.blob)
+                missing.extend(gone)
             state.apply(record)
 
         try:

@@ -47,7 +47,6 @@ if sys.platform == "win32":
     pytest.skip("needs fork and SIGKILL", allow_module_level=True)
 
 SID = "killed-session"
-KILL_POINTS = 1000
 
 Say = Callable[[str], None]
 Work = Callable[[Path, Faults, Say], None]
@@ -236,30 +235,38 @@ class Scenario(NamedTuple):
     check: Callable[[Path, Killed], None]
 
 
-def prepared(root: Path, template: Path) -> None:
+def look(root: Path, killed: Killed) -> None:
+    asyncio.run(open_and_check(root, killed))
+
+
+def nothing(root: Path) -> None:
+    """Begin in an empty folder."""
+
+
+def interrupted(root: Path) -> None:
+    template = root.parents[1] / "template"
+    if not template.exists():
+        asyncio.run(interrupt(template))
     shutil.copytree(template, root, dirs_exist_ok=True)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_thousand_deaths(fast_disk: Path) -> None:
-    template = fast_disk / "template"
-    asyncio.run(interrupt(template))
-
-    def look(root: Path, killed: Killed) -> None:
-        asyncio.run(open_and_check(root, killed))
-
-    scenarios = [
-        Scenario("new", new_session, lambda root: None, look),
-        Scenario("interrupted", interrupted_session, lambda root: prepared(root, template), look),
-        Scenario("replaced", replaced_file, lambda root: None, check_replaced),
-    ]
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("scenario", "wanted"),
+    [
+        (Scenario("new", new_session, nothing, look), 400),
+        (Scenario("interrupted", interrupted_session, interrupted, look), 400),
+        (Scenario("replaced", replaced_file, nothing, check_replaced), 200),
+    ],
+    ids=lambda value: value.name if isinstance(value, Scenario) else None,
+)
+def test_a_thousand_deaths(fast_disk: Path, scenario: Scenario, wanted: int) -> None:
     deaths = 0
     gc.freeze()  # children share what there is, so that a fork is cheap
     try:
-        while deaths < KILL_POINTS:
-            for scenario in scenarios:
-                deaths += die_everywhere(scenario, fast_disk / f"{deaths}")
+        while deaths < wanted:
+            deaths += die_everywhere(scenario, fast_disk / f"{deaths}")
     finally:
         gc.unfreeze()
 
