@@ -4,7 +4,7 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -13,37 +13,23 @@ from msgspec import Struct
 from agent_sdk.cli.args import Args
 from agent_sdk.cli.local import LocalModels
 from agent_sdk.core.diagnostics import Redactor, StderrSink, attach_logging
-from agent_sdk.core.environment import child_environment
 from agent_sdk.core.errors import ConfigurationError, InvalidInput
 from agent_sdk.core.hardening import harden_process
 from agent_sdk.core.ids import Clock, Ids, RandomIds, SystemClock
 from agent_sdk.core.process import ProcessOwner
-from agent_sdk.loop.types import Notice, Rule, Tool
-from agent_sdk.permissions.engine import Asker, PermissionEngine
+from agent_sdk.loop.types import Notice, Rule
+from agent_sdk.permissions.engine import Asker
 from agent_sdk.permissions.modes import PermissionMode, parse_mode
-from agent_sdk.permissions.ruleset import PermissionLayers
 from agent_sdk.permissions.tool_list import rules_from_tool_list
-from agent_sdk.permissions.wildcard import has_wildcard
 from agent_sdk.providers.endpoints import secret_variables
-from agent_sdk.providers.models import Model, clamp_thinking
+from agent_sdk.providers.models import Model
 from agent_sdk.providers.registry import ModelRegistry, load_registry
 from agent_sdk.providers.runtime import ModelRuntime, NothingAvailable
 from agent_sdk.session.agent_session import AgentSession
-from agent_sdk.session.bounds import ResultBounds
-from agent_sdk.session.hub import EventHub
 from agent_sdk.session.manager import SessionManager
+from agent_sdk.session.native import native_session, user_home
 from agent_sdk.session.paths import agent_dir
-from agent_sdk.session.prompt import system_sections
-from agent_sdk.session.records import PermissionRuleRecord, StoredRule
 from agent_sdk.session.settings import Settings, load_settings
-from agent_sdk.tools.bash import BashTool
-from agent_sdk.tools.edit import EditTool
-from agent_sdk.tools.file_state import FileReadState
-from agent_sdk.tools.path_text import portable
-from agent_sdk.tools.paths import PathGuard
-from agent_sdk.tools.protected import load_protected
-from agent_sdk.tools.read import ReadTool
-from agent_sdk.tools.write import WriteTool
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -161,11 +147,6 @@ def read_settings(around: Surroundings, cwd: str) -> Settings:
     return load_settings(around.agent_dir, Path(cwd), home=Path(home) if home else None)
 
 
-def user_home(environ: Mapping[str, str]) -> str:
-    """Return the user's home folder; empty if it is not known."""
-    return environ.get("USERPROFILE" if os.name == "nt" else "HOME", "")
-
-
 def model_runtime(
     around: Surroundings, settings: Settings, *, processes: ProcessOwner | None
 ) -> tuple[ModelRuntime, LocalModels]:
@@ -219,44 +200,21 @@ async def choose_model(
     return found[0]
 
 
-def permission_layers(
-    args: Args,
-    settings: Settings,
-    *,
-    cwd: str,
-    home: str,
-    granted: Sequence[Rule],
-    outputs: Path | None,
-) -> PermissionLayers:
-    """Return the rules in force, by who made them.
+def session_rules(args: Args, *, cwd: str, home: str) -> tuple[Rule, ...]:
+    """Return the permission rules of the command line.
 
     Args:
         args: The command line.
-        settings: Settings in force.
         cwd: The session's folder; relative patterns are relative to it.
         home: The user's home folder.
-        granted: What answers of *always* have stored with the session.
-        outputs: Folder of the session's long outputs, which the model may read.
 
     Raises:
-        InvalidInput: If a rule of the command line cannot be understood.
+        InvalidInput: If a rule cannot be understood.
     """
     here = {"base": cwd, "home": home}
-    given = (
+    return (
         *rules_from_tool_list(args.allowed_tools, action="allow", **here),
         *rules_from_tool_list(args.disallowed_tools, action="deny", **here),
-    )
-    own: tuple[Rule, ...] = ()
-    if outputs is not None:
-        pattern = portable(os.path.realpath(outputs))
-        if not has_wildcard(pattern):  # a rule has no way to quote one
-            own = (Rule("external_directory", f"{pattern}/*", "allow"),)
-    return PermissionLayers(
-        agent=own,
-        user=settings.user_rules,
-        project=settings.project_rules,
-        session=given,
-        granted=tuple(granted),
     )
 
 
@@ -270,22 +228,6 @@ def permission_mode(args: Args, settings: Settings, recorded: str) -> Permission
     if recorded and recorded != "bypassPermissions":
         return parse_mode(recorded)
     return settings.permission_mode or "default"
-
-
-def build_tools(
-    around: Surroundings, settings: Settings, *, processes: ProcessOwner, outputs: Path | None
-) -> list[Tool]:
-    """Return the native tools, in the order in which they are declared."""
-    home = user_home(around.environ)
-    guard = PathGuard(protected=load_protected([os.path.realpath(around.agent_dir)]), home=home)
-    state = FileReadState()
-    environment = child_environment(around.environ, tool_env=settings.tool_env)
-    return [
-        ReadTool(guard=guard, state=state),
-        WriteTool(guard=guard, state=state),
-        EditTool(guard=guard, state=state),
-        BashTool(processes=processes, environment=environment, artifacts=outputs),
-    ]
 
 
 class Built(Struct, frozen=True):
@@ -314,52 +256,26 @@ async def build_session(
     """
     state = manager.state
     settings = read_settings(around, manager.cwd)
-    outputs = manager.path.with_suffix("") / "outputs" if manager.path else None
-    hub = EventHub()
-    permissions = PermissionEngine(
-        layers=permission_layers(
-            args,
-            settings,
-            cwd=manager.cwd,
-            home=user_home(around.environ),
-            granted=state.permission_rules,
-            outputs=outputs,
-        ),
-        mode=permission_mode(args, settings, state.permission_mode),
-        roots=(manager.cwd,),
-        asker=asker,
-        remember=_remember(manager),
-        emit=hub.emit,
-        ids=around.ids,
-    )
     processes = ProcessOwner()
     stack.push_async_callback(processes.aclose)
     runtime, local = model_runtime(around, settings, processes=processes)
     model = await choose_model(args, settings, recorded=state.model, runtime=runtime, local=local)
-    tools = build_tools(around, settings, processes=processes, outputs=outputs)
-    level = args.thinking or state.thinking_level or settings.thinking
-    session = AgentSession(
+    session = native_session(
         manager=manager,
         provider=runtime.create_provider(model),
         model=model,
-        tools=tools,
-        permissions=permissions,
-        hub=hub,
-        system=system_sections(cwd=manager.cwd, tools=tools),
-        bound=ResultBounds(model=model, folder=outputs),
+        processes=processes,
+        environ=around.environ,
+        settings=settings,
+        rules=session_rules(args, cwd=manager.cwd, home=user_home(around.environ)),
+        mode=permission_mode(args, settings, state.permission_mode),
+        asker=asker,
+        protected=(around.agent_dir,),
         ids=around.ids,
         clock=around.clock,
-        thinking_level=clamp_thinking(level, model),
+        thinking_level=args.thinking or state.thinking_level or settings.thinking,
         max_turns=args.max_turns,
     )
     stack.push_async_callback(session.aclose)
     notices = (*settings.notices, *manager.notices, *local.notices(model))
     return Built(session, notices)
-
-
-def _remember(manager: SessionManager) -> Callable[[Sequence[Rule]], Awaitable[None]]:
-    async def remember(rules: Sequence[Rule]) -> None:
-        stored = tuple(StoredRule(r.permission, r.pattern, r.action) for r in rules)
-        await manager.append(PermissionRuleRecord(rules=stored))
-
-    return remember
