@@ -5,7 +5,7 @@ import sys
 from typing import Protocol
 
 from agent_sdk.cli.i18n import Translator
-from agent_sdk.cli.output import Out
+from agent_sdk.cli.streams import Out
 from agent_sdk.core.errors import Aborted
 from agent_sdk.loop.types import PermissionAsked
 from agent_sdk.permissions.engine import PermissionReply
@@ -30,7 +30,7 @@ class StandardInput:
     async def line(self) -> str:
         """Return the next line without its end; cancellable at once."""
         if sys.platform == "win32":
-            text = await asyncio.to_thread(sys.stdin.readline)
+            text: str = await asyncio.to_thread(sys.stdin.readline)
         else:
             text = await self._readable()
         if not text:

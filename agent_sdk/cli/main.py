@@ -7,22 +7,30 @@ of permission; 4 stopped by ``--max-turns``; 130 or 143 stopped by a signal.
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NoReturn
 
 import agent_sdk
 from agent_sdk.cli.args import parse_args
-from agent_sdk.cli.i18n import Translator, load_translator
-from agent_sdk.cli.output import Out, standard_streams
-from agent_sdk.core.errors import ZpiError
+from agent_sdk.cli.i18n import load_translator
+from agent_sdk.cli.streams import (
+    Out,
+    OutputLost,
+    flush_printed,
+    settle_streams,
+    standard_streams,
+)
+from agent_sdk.core.errors import StorageError, ZpiError
 
 STARTED_IN_VAIN = 2
 
 
 def run() -> NoReturn:
     """Entry point of the program ``zpi``."""
+    settle_streams()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a traceback is no answer to Ctrl-C
     sys.exit(main(sys.argv[1:]))
 
 
@@ -44,13 +52,16 @@ def main(argv: Sequence[str]) -> int:
 
         return asyncio.run(Program(args, tr=tr, out=out, err=err).run())
     except ZpiError as error:
-        _complain(err, tr, error)
+        _complain(err, tr.error(error.code, str(error)))
         return STARTED_IN_VAIN
-    except BrokenPipeError:
-        # Whoever read standard output has gone; there is nobody to tell.
+    except OutputLost as error:
+        if not error.gone:
+            _complain(err, tr.error(StorageError.code, str(error)))
         return 1
+    except SystemExit:  # --help or --version: all is said
+        flush_printed()
+        raise
 
 
-def _complain(err: Out, tr: Translator, error: ZpiError) -> None:
-    with suppress(OSError):
-        err.write((tr.error(error.code, str(error)) + "\n").encode("utf-8", "replace"))
+def _complain(err: Out, line: str) -> None:
+    err.write(f"{line}\n".encode("utf-8", "replace"))

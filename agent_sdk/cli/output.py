@@ -5,14 +5,13 @@ what goes wrong is told on standard error. In ``stream-json`` a line is
 written after what it tells is durable.
 """
 
-import os
-import sys
 from typing import Any, Protocol, assert_never
 
 import msgspec
 from typing_extensions import override
 
 from agent_sdk.cli.i18n import Translator
+from agent_sdk.cli.streams import Out
 from agent_sdk.core.usage import Usage
 from agent_sdk.loop.types import (
     AgentEvent,
@@ -32,27 +31,6 @@ from agent_sdk.providers.base import (
 )
 from agent_sdk.providers.messages import result_text
 from agent_sdk.query.adapter import SdkAdapter
-
-
-class Out:
-    """A byte stream that is written whole, whatever the pipe takes at once.
-
-    Args:
-        fd: File descriptor to write to.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def write(self, data: bytes) -> None:
-        """Write all of it.
-
-        Raises:
-            BrokenPipeError: If the reader is gone.
-        """
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
 
 
 class Writer(Protocol):
@@ -235,8 +213,3 @@ def _short(value: dict[str, Any]) -> str:
     first = next((str(v) for v in value.values() if isinstance(v, str)), "")
     line = "".join(c if c.isprintable() else " " for c in first)
     return line if len(line) <= 120 else line[:119] + "…"
-
-
-def standard_streams() -> tuple[Out, Out]:
-    """Return standard output and standard error as byte streams."""
-    return Out(sys.stdout.fileno()), Out(sys.stderr.fileno())

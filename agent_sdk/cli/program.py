@@ -12,8 +12,9 @@ from agent_sdk.cli import compose, listing
 from agent_sdk.cli.args import Args
 from agent_sdk.cli.ask import StandardInput, TerminalAsker
 from agent_sdk.cli.i18n import Translator
-from agent_sdk.cli.output import JsonWriter, Out, StreamJsonWriter, TextWriter, Writer
+from agent_sdk.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
 from agent_sdk.cli.stdin import read_prompt
+from agent_sdk.cli.streams import STDERR, STDIN, Out, OutputLost
 from agent_sdk.loop.types import AgentEvent, Notice, RunEnded
 from agent_sdk.query.adapter import SdkAdapter
 from agent_sdk.session.agent_session import AgentSession
@@ -40,7 +41,7 @@ class Program:
         self._out = out
         self._err = err
         self._signal = 0
-        self._output_gone = False
+        self._lost: OutputLost | None = None
         self._stop: Callable[[str], object] | None = None
 
     async def run(self) -> int:
@@ -83,6 +84,8 @@ class Program:
             )
             session = built.session
             writer = self._writer(session, around)
+            if self._lost is not None:
+                raise self._lost  # nothing has begun, and nobody would hear of it
             session.subscribe(lambda event: self._show(writer, event))
             self._stop = session.abort
             if in_vain:
@@ -93,9 +96,9 @@ class Program:
             begun = around.clock.monotonic()
             end = await session.prompt(prompt)
             seconds = around.clock.monotonic() - begun
-            if not self._output_gone:
-                writer.end(end, seconds=seconds, total=manager.state.usage)
             self._stop = None
+            total = manager.state.usage
+            self._write(lambda: writer.end(end, seconds=seconds, total=total))
         return self._code(end)
 
     def _read_prompt(self) -> tuple[str, bool]:
@@ -106,20 +109,27 @@ class Program:
         for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         try:
-            return read_prompt(self._args.prompt, fd=sys.stdin.fileno())
+            return read_prompt(self._args.prompt, fd=STDIN)
         finally:
             self._listen(asyncio.current_task())
 
     def _show(self, writer: Writer, event: AgentEvent) -> None:
-        if self._output_gone:
-            return
-        try:
-            writer.event(event)
-        except OSError:
-            # Nobody reads any more: what is running is stopped, and stays in the session.
-            self._output_gone = True
-            if self._stop is not None:
-                self._stop("the reader of the output has gone")
+        if self._lost is None:
+            try:
+                writer.event(event)
+            except OutputLost as error:
+                # Nobody reads any more: what is running is stopped, and stays in the session.
+                self._lost = error
+                if self._stop is not None:
+                    self._stop("the reader of the output has gone")
+
+    def _write(self, write: "Callable[[], object]") -> None:
+        """Write how it begins or ends, and notice if that cannot be done."""
+        if self._lost is None:
+            try:
+                write()
+            except OutputLost as error:
+                self._lost = error
 
     def _writer(self, session: AgentSession, around: compose.Surroundings) -> Writer:
         adapter = SdkAdapter(
@@ -135,7 +145,7 @@ class Program:
                     out=self._out,
                     err=self._err,
                     tr=self._tr,
-                    colour=sys.stderr.isatty() and "NO_COLOR" not in os.environ,
+                    colour=os.isatty(STDERR) and "NO_COLOR" not in os.environ,
                 )
             case "json":
                 writer = JsonWriter(out=self._out, adapter=adapter)
@@ -149,12 +159,12 @@ class Program:
             permission_mode=session.permissions.mode,
             version=agent_sdk.__version__,
         )
-        writer.start(init)
+        self._write(lambda: writer.start(init))
         return writer
 
     def _asker(self) -> TerminalAsker | None:
         """Return who can be asked: the person at the terminal, if there is one."""
-        answers = sys.stdin.isatty() and sys.stderr.isatty()
+        answers = os.isatty(STDIN) and os.isatty(STDERR)
         if self._args.output_format != "text" or not answers:
             return None
         return TerminalAsker(err=self._err, lines=StandardInput(), tr=self._tr)
@@ -162,6 +172,8 @@ class Program:
     def _code(self, end: RunEnded) -> int:
         if self._signal:
             return 128 + self._signal
+        if self._lost is not None:
+            raise self._lost
         match end.status:
             case "completed":
                 return 3 if end.denials else 0
