@@ -1,0 +1,140 @@
+"""The face for hosts: what a program needs that owns sessions of its own.
+
+The desktop's host process and embedders import from here and from
+``agent_sdk``, and from nowhere else below it.
+"""
+
+from agent_sdk.core.aio import AbortSignal, TaskOwner
+from agent_sdk.core.diagnostics import (
+    Diagnostic,
+    DiagnosticsSink,
+    Redactor,
+    StderrSink,
+    attach_logging,
+)
+from agent_sdk.core.errors import (
+    Aborted,
+    ConfigurationError,
+    CredentialMissing,
+    InvalidInput,
+    ProviderError,
+    SessionDamaged,
+    SessionLocked,
+    SessionNotFound,
+    SettingsDamaged,
+    StorageError,
+    ZpiError,
+)
+from agent_sdk.core.filelock import FileLock, try_lock
+from agent_sdk.core.fsio import make_dirs, replace_file
+from agent_sdk.core.hardening import harden_process
+from agent_sdk.core.ids import Clock, Ids, RandomIds, SystemClock
+from agent_sdk.core.process import ProcessOwner
+from agent_sdk.core.usage import Prices, Usage
+from agent_sdk.events.call_parts import Change
+from agent_sdk.events.log import EventLog, subscribe_event_log
+from agent_sdk.events.projection import Projector
+from agent_sdk.loop.types import (
+    AgentEvent,
+    AssistantMessageAdded,
+    Notice,
+    PermissionAsked,
+    PermissionReplied,
+    Rule,
+    RunEnded,
+    RunStarted,
+    ToolFinished,
+    UserMessageAdded,
+)
+from agent_sdk.permissions.engine import Asker, PermissionReply
+from agent_sdk.permissions.modes import PERMISSION_MODES, PermissionMode, parse_mode
+from agent_sdk.providers.base import ModelRequest, Provider, StreamDone, StreamFailed
+from agent_sdk.providers.endpoints import secret_variables
+from agent_sdk.providers.messages import AssistantMessage, Origin, TextBlock, UserMessage
+from agent_sdk.providers.models import Model
+from agent_sdk.providers.registry import ModelRegistry, ProviderInfo, load_registry
+from agent_sdk.providers.runtime import ModelRuntime, NothingAvailable
+from agent_sdk.session.agent_session import AgentSession
+from agent_sdk.session.history import SessionState
+from agent_sdk.session.listing import SessionSummary, list_sessions
+from agent_sdk.session.manager import SessionManager
+from agent_sdk.session.native import native_session
+from agent_sdk.session.records import CustomRecord, SessionInfoRecord
+from agent_sdk.session.settings import Settings, load_settings
+
+__all__ = [
+    "PERMISSION_MODES",
+    "AbortSignal",
+    "Aborted",
+    "AgentEvent",
+    "AgentSession",
+    "Asker",
+    "AssistantMessage",
+    "AssistantMessageAdded",
+    "Change",
+    "Clock",
+    "ConfigurationError",
+    "CredentialMissing",
+    "CustomRecord",
+    "Diagnostic",
+    "DiagnosticsSink",
+    "EventLog",
+    "FileLock",
+    "Ids",
+    "InvalidInput",
+    "Model",
+    "ModelRegistry",
+    "ModelRequest",
+    "ModelRuntime",
+    "NothingAvailable",
+    "Notice",
+    "Origin",
+    "PermissionAsked",
+    "PermissionMode",
+    "PermissionReplied",
+    "PermissionReply",
+    "Prices",
+    "ProcessOwner",
+    "Projector",
+    "Provider",
+    "ProviderError",
+    "ProviderInfo",
+    "RandomIds",
+    "Redactor",
+    "Rule",
+    "RunEnded",
+    "RunStarted",
+    "SessionDamaged",
+    "SessionInfoRecord",
+    "SessionLocked",
+    "SessionManager",
+    "SessionNotFound",
+    "SessionState",
+    "SessionSummary",
+    "Settings",
+    "SettingsDamaged",
+    "StderrSink",
+    "StorageError",
+    "StreamDone",
+    "StreamFailed",
+    "SystemClock",
+    "TaskOwner",
+    "TextBlock",
+    "ToolFinished",
+    "Usage",
+    "UserMessage",
+    "UserMessageAdded",
+    "ZpiError",
+    "attach_logging",
+    "harden_process",
+    "list_sessions",
+    "load_registry",
+    "load_settings",
+    "make_dirs",
+    "native_session",
+    "parse_mode",
+    "replace_file",
+    "secret_variables",
+    "subscribe_event_log",
+    "try_lock",
+]
