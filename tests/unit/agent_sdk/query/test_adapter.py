@@ -95,7 +95,7 @@ def test_ends_have_their_subtypes() -> None:
     adapter = SdkAdapter(session_id="s", model=PRICED, ids=RandomIds(), partial=False)
     ends = {
         status: adapter.result(
-            RunEnded(run_id="r", status=status, turns=1, error_code="provider", error="no"),  # type: ignore[arg-type]
+            RunEnded(run_id="r", status=status, turns=1, error_code="provider", error="no"),
             seconds=0,
             total=Usage(),
         )

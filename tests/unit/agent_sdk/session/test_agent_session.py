@@ -282,7 +282,7 @@ async def test_failing_history_stops_the_run(project: Path, tmp_path: Path) -> N
             raise StorageError("The disk is gone.")
         return await real(*drafts)  # type: ignore[arg-type]
 
-    manager.append = failing  # type: ignore[assignment]
+    manager.append = failing  # type: ignore[method-assign]
     end = await session.prompt("read")
     assert (end.status, end.error_code) == ("error", "storage")
     assert provider.left == 1
