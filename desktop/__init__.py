@@ -1,0 +1,1 @@
+"""The desktop application: a window, and the host process behind it."""

@@ -1,0 +1,1 @@
+"""The one channel between window and host: frames, commands, answers, state."""

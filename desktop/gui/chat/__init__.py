@@ -1,0 +1,1 @@
+"""One conversation: transcript, cards and composer."""

@@ -1,0 +1,1 @@
+"""The state database: engine, schema, migrations and what is kept in it."""
