@@ -2,6 +2,7 @@
 
 from agent_sdk.cli import compose
 from agent_sdk.cli.i18n import Translator
+from agent_sdk.providers.endpoints import is_local
 from agent_sdk.providers.models import Model
 from agent_sdk.session.listing import SessionSummary, list_sessions
 
@@ -23,11 +24,16 @@ async def models_text(around: compose.Surroundings, *, tr: Translator) -> bytes:
 
 def _row(model: Model, *, ready: bool, tr: Translator) -> str:
     prices = model.prices
-    cost = (
-        tr("${input} in, ${output} out per million", input=prices.input, output=prices.output)
-        if prices.known
-        else tr("price unknown")
-    )
+    if model.api == "local" or is_local(model.base_url):
+        cost = tr("on this machine")
+    elif prices.known:
+        cost = tr(
+            "${input} in, ${output} out per million tokens",
+            input=prices.input,
+            output=prices.output,
+        )
+    else:
+        cost = tr("price unknown")
     window = f"{model.context_window // 1000}k"
     return f"{'*' if ready else ' '} {model.key:<44} {window:>6}  {cost}"
 
