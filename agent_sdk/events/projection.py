@@ -344,6 +344,8 @@ class Projector:
                 )
             )
         requests = event.requests
+        can_always = all(r.always and not r.protected for r in requests)
+        rules = (rule for r in requests for rule in r.always)
         return Change(
             PermissionAskedEvent(
                 session_id=self._session_id,
@@ -354,7 +356,9 @@ class Projector:
                 input_hash=event.input_hash,
                 permissions=tuple(dict.fromkeys(r.permission for r in requests)),
                 patterns=tuple(p for r in requests for p in r.patterns),
-                can_always=all(r.always and not r.protected for r in requests),
+                can_always=can_always,
+                always=tuple(f"{r.permission} {r.pattern}" for r in rules) if can_always else (),
+                protected=any(r.protected for r in requests),
             )
         )
 

@@ -263,6 +263,8 @@ class PermissionAskedEvent(_Frozen, frozen=True, tag_field="kind", tag="permissi
         input_hash: Hash of what is shown; an answer must carry it.
         patterns: What would be touched, one line each.
         can_always: Whether *always* may be answered.
+        always: What *always* would allow, one line each: permission and pattern.
+        protected: Whether it touches something that no rule may allow for good.
     """
 
     session_id: str
@@ -274,6 +276,8 @@ class PermissionAskedEvent(_Frozen, frozen=True, tag_field="kind", tag="permissi
     permissions: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     can_always: bool = False
+    always: tuple[str, ...] = ()
+    protected: bool = False
 
 
 class PermissionRepliedEvent(_Frozen, frozen=True, tag_field="kind", tag="permission.replied"):

@@ -28,6 +28,7 @@ from agent_sdk.loop.types import (
     Notice,
     PermissionAsked,
     PermissionRequest,
+    Rule,
     RunEnded,
     StreamProgress,
     ToolContext,
@@ -205,6 +206,27 @@ def test_messages_carry_the_id_of_their_record() -> None:
         if isinstance(c.body, MessageUpdated) and c.body.message.finished
     ]
     assert finished == [("u1", "u1"), ("r.1", "u2")]
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_a_question_says_what_always_would_allow(protected: bool) -> None:
+    request = PermissionRequest(
+        permission="edit",
+        patterns=("/p/a.py",),
+        always=(Rule("edit", "/p/*", "allow"),),
+        protected=protected,
+    )
+    asked = PermissionAsked(
+        request_id="q",
+        call=ToolUseBlock(id="c", name="edit", input={}),
+        requests=(request,),
+        input_hash="h",
+    )
+    (change,) = Projector(session_id="s").fold(asked, 0.0)
+    assert isinstance(change.body, PermissionAskedEvent)
+    assert change.body.protected is protected
+    assert change.body.can_always is not protected
+    assert change.body.always == (() if protected else ("edit /p/*",))
 
 
 def test_question_notice_and_end() -> None:
