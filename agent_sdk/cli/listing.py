@@ -2,8 +2,8 @@
 
 from agent_sdk.cli import compose
 from agent_sdk.cli.i18n import Translator
-from agent_sdk.providers.endpoints import is_local
 from agent_sdk.providers.models import Model
+from agent_sdk.providers.transport import is_local
 from agent_sdk.session.listing import SessionSummary, list_sessions
 
 _WIDTH = 60
