@@ -1,5 +1,6 @@
 """One attempt at a request: bytes out, events in, and what cut it short."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 
@@ -26,6 +27,7 @@ from agent_sdk.providers.transport import (
     Transport,
 )
 
+_REST_SECONDS = 0.1
 _LAST = frozenset({StreamDone, StreamFailed})
 
 
@@ -54,6 +56,7 @@ class Exchange:
         self, *, call: Call, decoder: Decoder, transport: Transport, clock: Clock, idle: float
     ) -> None:
         self.ended = False
+        self._whole = False
         self._call = call
         self._decoder = decoder
         self._transport = transport
@@ -132,6 +135,7 @@ class Exchange:
         """Take the last event; an answer that says nothing is no answer."""
         self.ended = True
         last = events[-1]
+        self._whole = isinstance(last, StreamDone)
         if isinstance(last, StreamDone) and _says_nothing(last.message):
             return (StreamFailed(failures.empty(self._call.url)),)
         if isinstance(last, StreamFailed):
@@ -182,13 +186,33 @@ class Exchange:
             await self._clock.sleep(left)
 
     async def aclose(self) -> None:
-        """End the exchange."""
-        if self._reply is not None:
-            await self._reply.aclose()
+        """End the exchange; the connection of a whole answer can be used again."""
+        if self._reply is None:
+            return
+        if self._whole and self._chunks is not None:
+            await _read_rest(self._chunks)
+        await self._reply.aclose()
 
 
 def _says_nothing(message: AssistantMessage) -> bool:
     return not message.content and message.stop_reason in {"end_turn", "stop_sequence", "tool_use"}
+
+
+async def _read_rest(chunks: AsyncIterator[bytes]) -> None:
+    """Read what follows the last event: mostly just the end of the body.
+
+    It has come already or comes at once; waiting longer would cost more than
+    the new connection that the next request needs otherwise.
+    """
+    left = MAX_ERROR_BODY_BYTES
+    try:
+        async with asyncio.timeout(_REST_SECONDS):
+            async for chunk in chunks:
+                left -= len(chunk)
+                if left < 0:
+                    return
+    except (ProviderError, TimeoutError):
+        return
 
 
 async def _beginning(chunks: AsyncIterator[bytes]) -> bytes:

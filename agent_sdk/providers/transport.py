@@ -7,6 +7,7 @@ light: the HTTP library is loaded with the first request (see ``wire``).
 import ipaddress
 import sys
 from collections.abc import AsyncIterator, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol, cast
 from urllib.parse import urlsplit
 
@@ -33,7 +34,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         idle: Between two events of the answer. What servers send only to keep
             the connection open does not count as an event.
         thinking: Replaces ``first_event`` and ``idle`` where it is longer and
-            much reasoning was asked for, which some servers do in silence.
+            reasoning was asked for, which many servers do in silence.
         waiting: How often ``StreamWaiting`` comes, for local servers.
     """
 
@@ -142,13 +143,15 @@ class HttpTransport:
 
 
 def _wire_class() -> "type[Wire]":
-    """Load httpx, but not its command line.
+    """Load httpx, but neither its command line nor what it looks for in vain.
 
-    httpx imports that too wherever click, rich and pygments are installed,
-    which takes longer than all the rest; without them it goes on.
+    httpx imports its command line wherever click, rich and pygments are
+    installed, which takes longer than all the rest; without them it goes on.
+    Its core tries to import sniffio several times a request; where that is not
+    installed, each time is a search through all folders of the path.
     """
-    command_line = "httpx._main"
     modules = cast("dict[str, object]", sys.modules)
+    command_line = "httpx._main"
     keep_out = "httpx" not in modules and command_line not in modules
     if keep_out:
         modules[command_line] = None
@@ -156,6 +159,8 @@ def _wire_class() -> "type[Wire]":
 
     if keep_out:
         del modules[command_line]
+    if "sniffio" not in modules and find_spec("sniffio") is None:
+        modules["sniffio"] = None
     return Wire
 
 

@@ -334,17 +334,19 @@ async def test_a_reader_that_takes_its_time_is_no_idle_server(cases: Make) -> No
         assert not reply._aborted.is_set()
 
 
-async def test_much_reasoning_may_take_longer(cases: Make) -> None:
+async def test_reasoning_may_take_longer(cases: Make) -> None:
     class Thinking(FakeReply):
         @override
         async def chunks(self) -> AsyncIterator[bytes]:
             await case.clock.sleep(200)
             yield TEXT
 
-    case = cases([Thinking()])
-    assert done(await collect(case, request(thinking="high"), wait=250))
-    case = cases([Thinking(), http(400)])
-    assert failed(await collect(case, request(thinking="low"), wait=250)).status == 400
+    for level in ("low", "max"):
+        case = cases([Thinking()])
+        assert done(await collect(case, request(thinking=level), wait=250))
+    for level in ("", "off", "minimal"):
+        case = cases([Thinking(), http(400)])
+        assert failed(await collect(case, request(thinking=level), wait=100)).status == 400
 
 
 async def test_a_local_server_gets_longer_and_the_wait_is_shown(cases: Make) -> None:

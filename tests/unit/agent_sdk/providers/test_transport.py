@@ -14,8 +14,14 @@ import pytest
 
 from agent_sdk.core.aio import TaskOwner
 from agent_sdk.core.errors import ProviderError
+from agent_sdk.providers.anthropic import AnthropicAdapter
+from agent_sdk.providers.base import ModelRequest, StreamDone
+from agent_sdk.providers.http_provider import HttpProvider
+from agent_sdk.providers.models import Model
 from agent_sdk.providers.transport import HttpTransport, Limits, is_local, proxy_for
+from tests.support.streams import recorded
 
+TEXT = recorded("anthropic")["text"]
 KEY = "sk-canary-0123456789"
 TLS = Path(__file__).parents[3] / "data" / "tls" / "server.pem"
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
@@ -365,6 +371,32 @@ async def test_an_unread_answer_is_not_left_for_the_next_request() -> None:
         reply = await made.open(f"http://127.0.0.1:{port}/", {}, b"")
         await reply.aclose()
         assert await fetch(made, port) == (200, b"answer 1")
+
+
+@pytest.mark.parametrize(("ends", "connections"), [("late", 1), ("never", 3)])
+async def test_a_whole_answer_leaves_its_connection_to_the_next(
+    ends: str, connections: int
+) -> None:
+    made = []
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        made.append(writer)
+        while await take_request(reader):
+            writer.write(CHUNKED + chunk(TEXT))  # the last event, but not the end of the body
+            if ends == "late":
+                await asyncio.sleep(0.01)
+                writer.write(LAST)
+
+    async with serving(handler) as port:
+        provider = HttpProvider(adapter=AnthropicAdapter(), credential=lambda: KEY)
+        model = Model(
+            id="m", provider="p", api="anthropic-messages", base_url=f"http://127.0.0.1:{port}"
+        )
+        for _ in range(3):
+            events = [e async for e in provider.stream(ModelRequest(model=model, messages=()))]
+            assert isinstance(events[-1], StreamDone)
+        await provider.aclose()
+    assert len(made) == connections
 
 
 # ------------------------------------------------------------------ TLS
