@@ -127,7 +127,11 @@ def gguf_model(path: Path) -> Model:
 
 
 class LocalProvider:
-    """Asks the embedded model; see ``providers.base.Provider``."""
+    """Asks the embedded model; see ``providers.base.Provider``.
+
+    Attributes:
+        model: The model that it runs; requests must be for this one.
+    """
 
     def __init__(
         self,
@@ -153,13 +157,13 @@ class LocalProvider:
             ConfigurationError: If a model file is named that cannot be used.
         """
         gguf = gguf.strip()
-        model = gguf_model(_checked(gguf)) if gguf else EMBEDDED_MODEL
+        self.model = gguf_model(_checked(gguf)) if gguf else EMBEDDED_MODEL
         environ = os.environ if environ is None else environ
         self._server = server or ModelServer(
             processes=processes,
             environ=environ,
-            gguf=str(model.compat.get(GGUF, "")),
-            context=model.context_window,
+            gguf=str(self.model.compat.get(GGUF, "")),
+            context=self.model.context_window,
             idle=idle,
         )
         self._clock = clock or SystemClock()

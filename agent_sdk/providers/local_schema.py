@@ -25,14 +25,14 @@ _NO_FILES = frozenset({"e.g", "i.e", "z.b", "a.k.a"})
 _DOMAINS = frozenset({"com", "org", "net", "io"})
 
 _QUOTED = re.compile(r"[\"'`“‘„«]([^\"'`“”‘’„«»\n]{1,200})[\"'`”’“»]")
-# Characters outside ASCII end a name only where a language has no spaces.
-_WORD = re.compile(
-    r"[^\s\"'`“”‘’„«»()\[\]{}<>,;|，。、；：！？（）「」《》【】\u4e00-\u9fff\u3040-\u30ff]+"
-)
-_FILE = re.compile(
-    r"(?:[\w.~@+-]*/)*\.?[\w@+-][\w.@+-]*\.[A-Za-z][A-Za-z0-9]{0,9}|\.[a-z][\w.-]{2,}"
-)
+_WORD = re.compile(r"[^\s\"'`“”‘’„«»()\[\]{}<>,;|，。、；：！？（）「」《》【】]+")
+_NAME = r"(?:[A-Za-z]:)?(?:[\w.~@+-]*[/\\])*\.?[\w@+-][\w.@+-]*\.[A-Za-z][A-Za-z0-9]{0,9}"
+_FILE = re.compile(_NAME + r"|\.[a-z][\w.-]{2,}")
+_ASCII_FILE = re.compile(_NAME, re.ASCII)
+_FILE_BEFORE_MORE = re.compile(r"[\w.~@+/\\-]*\w\.[A-Za-z0-9]{1,10}")
 _ROOTED = re.compile(r"(?:~|\.{1,2})?/[\w./@+-]*\w")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+"""Characters of languages that put no space between a name and the next word."""
 
 
 def named_files(prompt: str) -> list[str]:
@@ -44,8 +44,16 @@ def named_files(prompt: str) -> list[str]:
     rest = prompt
     for text in quoted:
         rest = rest.replace(text, " ")
-    words = [word.rstrip(".,:;!?") for word in _WORD.findall(rest)]
+    words = [_name_in(word.rstrip(".,:;!?")) for word in _WORD.findall(rest)]
     return list(dict.fromkeys([*quoted, *(w for w in words if _looks_like_file(w))]))
+
+
+def _name_in(word: str) -> str:
+    """Return the name in a word of a language without spaces; any other word as it is."""
+    if not _UNSPACED.search(word):
+        return word
+    found = _ASCII_FILE.search(word) or _FILE_BEFORE_MORE.match(word)
+    return found[0] if found else word
 
 
 def _looks_like_file(word: str) -> bool:

@@ -162,7 +162,7 @@ def _explain(step: Step, asked: str, prompt: LocalPrompt) -> Turn:
     """Return the turn after a result: a file is explained, anything else is quoted.
 
     A model of this size says of a command's output what such output often
-    says. So it chooses among the lines that are there.
+    says. So it is held to the lines that are there.
     """
     words = prompt.explain
     what = label(step)
@@ -183,18 +183,17 @@ def _explain(step: Step, asked: str, prompt: LocalPrompt) -> Turn:
 
 
 def quoting(begin: str, lines: Sequence[str]) -> str:
-    """Return the grammar of an answer that quotes lines, each at most once and in order.
+    """Return the grammar of an answer that quotes lines from the first on; the model says how many.
 
     Args:
         begin: How the answer begins.
-        lines: The lines to choose from, at least one; few of them are used.
+        lines: The lines, at least one; no more than twelve are used.
     """
     kept = [line[:_SHORT] for line in lines[:_QUOTED_LINES]]
-    rules = [f"root ::= {_literal(begin)} ({' | '.join(f'from{n}' for n in range(len(kept)))})"]
-    for number, line in enumerate(kept):
-        later = " | ".join(f"from{n}" for n in range(number + 1, len(kept)))
-        tail = f' ("\\n" ({later}))?' if later else ""
-        rules.append(f"from{number} ::= {_literal(line)}{tail}")
+    rules = [f"root ::= {_literal(begin)} line0"]
+    for number, line in enumerate(kept, 1):
+        more = f' ("\\n" line{number})?' if number < len(kept) else ""
+        rules.append(f"line{number - 1} ::= {_literal(line)}{more}")
     return "\n".join(rules)
 
 
@@ -204,11 +203,13 @@ def _literal(text: str) -> str:
 
 
 def label(step: Step) -> str:
-    """Return what a step is called: the file it read, or the call in short."""
+    """Return what a step is called: the file it read, the command, or the call in short."""
     given = step.call.input
-    path = given.get("file_path") or given.get("path")
+    path, command = given.get("file_path") or given.get("path"), given.get("command")
     if isinstance(path, str) and step.call.name == "read":
-        return path
+        return path[:_SHORT]
+    if isinstance(command, str):
+        return command[:_SHORT]
     first = next((v for v in given.values() if isinstance(v, str)), "")
     return f"{step.call.name} {first}".strip()[:_SHORT]
 
