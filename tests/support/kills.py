@@ -26,7 +26,7 @@ from tests.support.processes import STATES_OF_THE_DEAD
 if TYPE_CHECKING and sys.platform == "win32":
     raise ImportError  # there is no SIGKILL
 
-PARTS = 6
+PARTS = 8
 """Most runs of one session; the last one is not killed."""
 
 LARGE = 150_000
@@ -89,19 +89,19 @@ def _bash(number: int, word: str) -> Step:
     effect = f"printf '{number}\\n' >> effects.log"
     sleep = f"exec -a {word} sleep 300"
     shapes = (
-        f"{effect}; sleep 0.15",
-        f"sleep 0.1; {effect}; sleep 0.1",
+        f"{effect}; sleep 0.05",
+        f"sleep 0.08; {effect}; sleep 0.08",
         f"({sleep}) & ({sleep}) > /dev/null 2>&1 & {effect}; sleep 0.05",
-        f"env -i setsid bash -c '{sleep}' > /dev/null 2>&1 & {effect}; sleep 0.1",
+        f"env -i setsid bash -c '{sleep}' > /dev/null 2>&1 & {effect}; sleep 0.05",
         f"bash -c 'trap \"\" TERM; while :; do sleep 0.2; done' {word} > /dev/null 2>&1 &"
-        f" {effect}; sleep 0.1",
+        f" {effect}; sleep 0.05",
     )
     command = {"command": shapes[(number // 10 + number) % len(shapes)]}
     return Step(number, "bash", MockCall(name="bash", input=command, id=call_id(number)))
 
 
-def prompt_of(part: int) -> str:
-    return f"[part-{part:02d}] Do what is due."
+def prompt_of(part: int, *, short: bool = False) -> str:
+    return f"[part-{part:02d}] {'Come to an end.' if short else 'Do what is due.'}"
 
 
 def last_words(part: int) -> str:
@@ -112,33 +112,42 @@ def script(word: str) -> MockScript:
     """Return what the model says; it knows the part by the prompt that came last."""
     return MockScript(
         # A killed part's prompt may stand before the next one with no answer in between.
-        rules=tuple(_rule(part, word) for part in range(PARTS, 0, -1))
+        rules=tuple(
+            MockRule(when=prompt_of(part, short=short), turns=_turns(part, word, short=short))
+            for part in range(PARTS, 0, -1)
+            for short in (True, False)
+        )
     )
 
 
-def _rule(part: int, word: str) -> MockRule:
+def _turns(part: int, word: str, *, short: bool) -> tuple[MockTurn, ...]:
     turns = []
-    for at, steps in enumerate(steps_of(part, word)):
-        reads = [
-            MockCall(
-                name="read",
-                input={"file_path": edited(step.number)},
-                id=f"read_{step.number}",
-            )
-            for step in steps
-            if step.tool == "edit"
-        ]
-        turns.append(
-            MockTurn(
-                text=f"Part {part}, answer {at}: I will see to it.",
-                deltas=6,
-                rate=120,
-                delay=0.01,
-                calls=(*reads, *(step.call for step in steps)),
-            )
-        )
+    for at, steps in enumerate(steps_of(part, word)[1 if short else 0 :]):
+        calls: list[MockCall] = []
+        for step in steps:
+            if step.tool == "edit":
+                calls.append(_read_before(step))
+            calls.append(step.call)
+        turns.append(_turn(f"Part {part}, answer {at}: I will see to it.", *calls))
+    if part % 2 and not short:
+        calls = [_look(part, at) for at in range(2)]
+        turns.insert(1, _turn(f"Part {part}: I will look around.", *calls))
     turns.append(MockTurn(text=last_words(part), delay=0.01))
-    return MockRule(when=f"[part-{part:02d}]", turns=tuple(turns))
+    return tuple(turns)
+
+
+def _turn(text: str, *calls: MockCall) -> MockTurn:
+    return MockTurn(text=text, deltas=6, rate=160, delay=0.01, calls=calls)
+
+
+def _read_before(step: Step) -> MockCall:
+    name = edited(step.number)
+    return MockCall(name="read", input={"file_path": name}, id=f"read_{step.number}")
+
+
+def _look(part: int, at: int) -> MockCall:
+    name = edited(part * 10 + 1)
+    return MockCall(name="read", input={"file_path": name}, id=f"look_{part}_{at}")
 
 
 # -------------------------------------------------------------------- effects
@@ -185,7 +194,7 @@ Process = tuple[int, bytes]
 """A process id and when the process started, which together name one process for ever."""
 
 
-def _read(path: str) -> bytes:
+def _bytes_of(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError:  # it has ended, or is closed to us
@@ -193,7 +202,7 @@ def _read(path: str) -> bytes:
 
 
 def _alive(pid: int) -> Process | None:
-    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    fields = _bytes_of(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if len(fields) < 20 or fields[0] in STATES_OF_THE_DEAD:
         return None
     return pid, fields[19]
@@ -207,7 +216,7 @@ def children(pid: int) -> set[Process]:
     except OSError:
         return found
     for thread in threads:
-        for child in _read(f"/proc/{pid}/task/{thread}/children").split():
+        for child in _bytes_of(f"/proc/{pid}/task/{thread}/children").split():
             if process := _alive(int(child)):
                 found.add(process)
     return found
@@ -217,8 +226,8 @@ def _belongs(pid: int, word: bytes) -> bool:
     return any(
         word in data
         for data in (
-            _read(f"/proc/{pid}/cmdline"),
-            _read(f"/proc/{pid}/environ"),
+            _bytes_of(f"/proc/{pid}/cmdline"),
+            _bytes_of(f"/proc/{pid}/environ"),
             _folder(pid),
         )
     )
@@ -239,7 +248,7 @@ def survivors(word: str, known: set[Process]) -> list[str]:
             continue
         process = _alive(int(name))
         if process and (process in known or _belongs(process[0], word.encode())):
-            left.append(f"{name}: {_read(f'/proc/{name}/cmdline')!r}")
+            left.append(f"{name}: {_bytes_of(f'/proc/{name}/cmdline')!r}")
     return left
 
 
@@ -274,7 +283,10 @@ def kill(pid: int, *, frozen: bool) -> set[Process]:
     if frozen:
         os.kill(pid, signal.SIGSTOP)
         until = time.monotonic() + 0.2
-        while _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] not in ([b"T"], [b"Z"]):
+        while _bytes_of(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] not in (
+            [b"T"],
+            [b"Z"],
+        ):
             if time.monotonic() > until:
                 break
     known = children(pid)
