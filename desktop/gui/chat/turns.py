@@ -1,0 +1,57 @@
+"""What a turn came to: from a person's prompt to the end of the answer. Pure."""
+
+from collections.abc import Sequence
+
+from agent_sdk.events.wire import ToolCompleted, ToolPart
+from desktop.gui.chat.rows import MessageState, SummaryItem
+
+_PROMPTS = ("", "human", "queued", "retry")
+
+
+def is_human(message: MessageState) -> bool:
+    """Return whether a message is a person's prompt that begins a turn."""
+    return message.info.role == "user" and message.info.origin in _PROMPTS
+
+
+def summary_of(messages: Sequence[MessageState | None], last: int) -> SummaryItem | None:
+    """Return what the turn that ends at index ``last`` came to.
+
+    None if its beginning is not loaded, or if there is nothing to tell: a
+    short answer in words needs no summary.
+    """
+    tools = additions = deletions = 0
+    files: set[str] = set()
+    at = last
+    while at >= 0:
+        message = messages[at]
+        if message is None:
+            return None
+        if is_human(message):
+            break
+        for part in (state.part for state in message.parts.values()):
+            if isinstance(part, ToolPart):
+                tools += 1
+                path, plus, minus = changed_file(part)
+                additions, deletions = additions + plus, deletions + minus
+                files |= {path} if path else set()
+        at -= 1
+    final = messages[last]
+    seconds = final.seconds if final is not None else 0.0
+    if not tools:
+        return None
+    return SummaryItem(seconds, len(files), additions, deletions, tools)
+
+
+def changed_file(part: ToolPart) -> tuple[str, int, int]:
+    """Return the file that a call changed, lines added and lines removed; empty if none."""
+    if not isinstance(part.state, ToolCompleted):
+        return "", 0, 0
+    change = part.state.details.get("fileChange")
+    if not isinstance(change, dict):
+        return "", 0, 0
+    return str(change.get("path", "")), _count(change, "additions"), _count(change, "deletions")
+
+
+def _count(change: dict[str, object], name: str) -> int:
+    value = change.get(name, 0)
+    return value if isinstance(value, int) else 0
