@@ -26,21 +26,20 @@ _RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529}) | fro
 _NEVER_RETRIED: Final = frozenset({400, 401, 402, 403, 404, 405, 407, 413, 422})
 _REQUEST_IDS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "cf-ray")
 
-_OVERFLOW: Final = re.compile(
-    r"prompt (is )?too (long|large)|too many (input )?tokens"
-    r"|context[ _-](length|window|limit|size)|maximum context|max(imum)? (input|prompt) (length|tokens)"
+# Compiled when they are needed: a request that succeeds needs none of them.
+_OVERFLOW: Final = (
+    r"(?i)prompt (is )?too (long|large)|too many (input )?tokens"
+    r"|context[ _-](length|window|limit|size)|maximum context"
+    r"|max(imum)? (input|prompt) (length|tokens)"
     r"|input (token count|length|is too long)|request_too_large|reduce the length"
-    r"|exceed\w* .{0,40}(tokens|token limit|context)|range of input length",
-    re.IGNORECASE,
+    r"|exceed\w* .{0,40}(tokens|token limit|context)|range of input length"
 )
-_THROTTLED: Final = re.compile(
-    r"rate[ _-]?limit|too many requests|per (minute|second|day)|throttl", re.IGNORECASE
-)
+_THROTTLED: Final = r"(?i)rate[ _-]?limit|too many requests|per (minute|second|day)|throttl"
 
 
 def is_overflow(text: str) -> bool:
     """Whether a server's words say that the conversation does not fit the model."""
-    return bool(_OVERFLOW.search(text)) and not _THROTTLED.search(text)
+    return bool(re.search(_OVERFLOW, text)) and not re.search(_THROTTLED, text)
 
 
 def redact(text: str, key: str) -> str:

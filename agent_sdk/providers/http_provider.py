@@ -7,7 +7,6 @@ of ``providers.base.Provider``.
 
 import asyncio
 import os
-import random as stdlib_random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
@@ -48,7 +47,7 @@ class HttpProvider:
         headers: Mapping[str, str] | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
-        random: Callable[[], float] = stdlib_random.random,
+        random: Callable[[], float] | None = None,
         policy: RetryPolicy | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -61,7 +60,8 @@ class HttpProvider:
             headers: Added to the adapter's; must hold no secret.
             transport: The network; closed with the provider.
             clock: Where waits and their lengths come from.
-            random: Returns a number from 0 up to but not including 1.
+            random: Returns a number from 0 up to but not including 1; the
+                system's randomness if None.
             policy: How often a request is tried again.
             limits: How long to wait for what.
         """
@@ -71,7 +71,7 @@ class HttpProvider:
         self._limits = limits or Limits()
         self._transport = transport or HttpTransport(environ=os.environ, limits=self._limits)
         self._clock = clock or SystemClock()
-        self._random = random
+        self._random = random or _random
         self._policy = policy or RetryPolicy()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
@@ -172,6 +172,11 @@ class HttpProvider:
     async def aclose(self) -> None:
         """Close connections; may be called twice."""
         await self._transport.aclose()
+
+
+def _random() -> float:
+    # The module of that name is slow to import.
+    return int.from_bytes(os.urandom(4)) / 2**32
 
 
 class _Patience(Struct, frozen=True):

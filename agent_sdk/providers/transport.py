@@ -7,7 +7,7 @@ light: the HTTP library is loaded with the first request (see ``wire``).
 import ipaddress
 import sys
 from collections.abc import AsyncIterator, Mapping
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Final, Protocol, cast
 from urllib.parse import urlsplit
 
@@ -159,7 +159,7 @@ def _wire_class() -> "type[Wire]":
 
     if keep_out:
         del modules[command_line]
-    if "sniffio" not in modules and find_spec("sniffio") is None:
+    if "sniffio" not in modules and PathFinder.find_spec("sniffio") is None:
         modules["sniffio"] = None
     return Wire
 
