@@ -1,0 +1,57 @@
+"""Errors of the host in the user's language, as far as their code is known here. Pure."""
+
+from dataclasses import dataclass
+
+from desktop.bridge.messages import ErrorInfo
+from desktop.gui.i18n import language, tr
+
+
+@dataclass(frozen=True)
+class ErrorText:
+    """What is shown of an error.
+
+    Attributes:
+        title: What happened, in the user's language.
+        detail: What the host said besides; may be empty.
+        hint: What the user can do; may be empty.
+    """
+
+    title: str
+    detail: str = ""
+    hint: str = ""
+
+
+def error_text(error: ErrorInfo) -> ErrorText:
+    """Return what is shown of an error.
+
+    In English that is the host's own text, which names the thing. In other
+    languages it is a sentence by its code, with the host's text as detail.
+    """
+    known = _sentence(error.code)
+    if language() == "en" or not known:
+        return ErrorText(title=error.text, hint=error.hint)
+    detail = " ".join(part for part in (error.text, error.hint) if part)
+    return ErrorText(title=known, detail=detail)
+
+
+def _sentence(code: str) -> str:
+    """Return what happened, for the codes of ``agent_sdk.core.errors`` and of the channel."""
+    sentences = {
+        "invalid_input": tr("Something that was entered cannot be used."),
+        "configuration": tr("A setting cannot be used."),
+        "credential_missing": tr("There is no key for this provider."),
+        "model_not_found": tr("This model is not known."),
+        "settings_damaged": tr("A settings file is damaged and is not used."),
+        "settings_stale": tr("The settings were changed elsewhere meanwhile."),
+        "provider": tr("The provider answered with an error."),
+        "storage": tr("A file could not be read or written."),
+        "disk_full": tr("The disk is full."),
+        "session_not_found": tr("This session does not exist any more."),
+        "session_locked": tr("This session is in use by another program."),
+        "session_damaged": tr("The file of this session is damaged."),
+        "session_read_only": tr("This session can only be read."),
+        "process": tr("A program could not be started."),
+        "aborted": tr("It was stopped."),
+        "host_lost": tr("ZPI's background process has ended."),
+    }
+    return sentences.get(code, "")
