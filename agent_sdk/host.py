@@ -16,6 +16,7 @@ from agent_sdk.core.errors import (
     Aborted,
     ConfigurationError,
     CredentialMissing,
+    DiskFull,
     InvalidInput,
     ProviderError,
     SessionDamaged,
@@ -26,7 +27,7 @@ from agent_sdk.core.errors import (
     ZpiError,
 )
 from agent_sdk.core.filelock import FileLock, try_lock
-from agent_sdk.core.fsio import make_dirs, replace_file
+from agent_sdk.core.fsio import create_file, make_dirs, replace_file, storage_error, sync_dir
 from agent_sdk.core.hardening import harden_process
 from agent_sdk.core.ids import Clock, Ids, RandomIds, SystemClock
 from agent_sdk.core.process import ProcessOwner
@@ -50,6 +51,7 @@ from agent_sdk.permissions.engine import Asker, PermissionReply
 from agent_sdk.permissions.modes import PERMISSION_MODES, PermissionMode, parse_mode
 from agent_sdk.providers.base import ModelRequest, Provider, StreamDone, StreamFailed
 from agent_sdk.providers.endpoints import secret_variables
+from agent_sdk.providers.local_models import LocalModels, choose_model
 from agent_sdk.providers.messages import AssistantMessage, Origin, TextBlock, UserMessage
 from agent_sdk.providers.models import Model
 from agent_sdk.providers.registry import ModelRegistry, ProviderInfo, load_registry
@@ -58,8 +60,18 @@ from agent_sdk.session.agent_session import AgentSession
 from agent_sdk.session.history import SessionState
 from agent_sdk.session.listing import SessionSummary, list_sessions
 from agent_sdk.session.manager import SessionManager
-from agent_sdk.session.native import native_session
-from agent_sdk.session.records import CustomRecord, SessionInfoRecord
+from agent_sdk.session.native import change_model, native_session, user_home
+from agent_sdk.session.paths import agent_dir, session_path
+from agent_sdk.session.records import (
+    CustomRecord,
+    ModelChangeRecord,
+    PermissionModeChangeRecord,
+    Record,
+    SessionInfoRecord,
+    ThinkingLevelChangeRecord,
+    assistant_record,
+)
+from agent_sdk.session.replay import LastRun, Replay, in_view
 from agent_sdk.session.settings import Settings, load_settings
 
 __all__ = [
@@ -78,11 +90,15 @@ __all__ = [
     "CustomRecord",
     "Diagnostic",
     "DiagnosticsSink",
+    "DiskFull",
     "EventLog",
     "FileLock",
     "Ids",
     "InvalidInput",
+    "LastRun",
+    "LocalModels",
     "Model",
+    "ModelChangeRecord",
     "ModelRegistry",
     "ModelRequest",
     "ModelRuntime",
@@ -91,6 +107,7 @@ __all__ = [
     "Origin",
     "PermissionAsked",
     "PermissionMode",
+    "PermissionModeChangeRecord",
     "PermissionReplied",
     "PermissionReply",
     "Prices",
@@ -100,7 +117,9 @@ __all__ = [
     "ProviderError",
     "ProviderInfo",
     "RandomIds",
+    "Record",
     "Redactor",
+    "Replay",
     "Rule",
     "RunEnded",
     "RunStarted",
@@ -120,13 +139,20 @@ __all__ = [
     "SystemClock",
     "TaskOwner",
     "TextBlock",
+    "ThinkingLevelChangeRecord",
     "ToolFinished",
     "Usage",
     "UserMessage",
     "UserMessageAdded",
     "ZpiError",
+    "agent_dir",
+    "assistant_record",
     "attach_logging",
+    "change_model",
+    "choose_model",
+    "create_file",
     "harden_process",
+    "in_view",
     "list_sessions",
     "load_registry",
     "load_settings",
@@ -135,6 +161,10 @@ __all__ = [
     "parse_mode",
     "replace_file",
     "secret_variables",
+    "session_path",
+    "storage_error",
     "subscribe_event_log",
+    "sync_dir",
     "try_lock",
+    "user_home",
 ]
