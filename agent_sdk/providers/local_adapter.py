@@ -6,13 +6,14 @@ read as text or as a call while it grows.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from agent_sdk.core.errors import InvalidInput, ProviderError
 from agent_sdk.core.usage import Usage
-from agent_sdk.providers.base import ModelRequest, StreamEvent, StreamFailed
+from agent_sdk.providers.base import BlockKind, ModelRequest, StreamEvent, StreamFailed
 from agent_sdk.providers.convert import (
     encode_json,
     fresh_id,
@@ -63,6 +64,7 @@ class _Chunk(Struct):
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
+_TEXT: Final[BlockKind] = "text"
 
 
 class LocalAdapter:
@@ -192,7 +194,7 @@ class LocalDecoder:
             text = text.lstrip()
             if not text:
                 return
-            self._text = self._blocks.open("text")
+            self._text = self._blocks.open(_TEXT)
         self._blocks.add(self._text, text)
 
     def _end(self) -> Sequence[StreamEvent]:

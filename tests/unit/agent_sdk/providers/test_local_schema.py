@@ -45,7 +45,7 @@ BASH = ToolSpec(
         ("look at /etc/hosts and ./run and ~/x", ["/etc/hosts", "./run", "~/x"]),
         ("what is in .gitignore?", [".gitignore"]),
         ("show LICENSE and docs/Makefile", ["LICENSE", "docs/Makefile"]),
-        ("C:/work/x.txt", ["C:/work/x.txt"]),
+        ("C:/src/x.txt", ["C:/src/x.txt"]),
         ("list the files", []),
         ("What is 2+2? And 3.11 or 1.2.3?", []),
         ("see https://example.org/a.html", []),
