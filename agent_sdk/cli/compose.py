@@ -11,9 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent_sdk.cli.args import Args
-from agent_sdk.cli.local import LocalModels
 from agent_sdk.core.diagnostics import Redactor, StderrSink, attach_logging
-from agent_sdk.core.errors import ConfigurationError, InvalidInput
+from agent_sdk.core.errors import InvalidInput
 from agent_sdk.core.hardening import harden_process
 from agent_sdk.core.ids import Clock, Ids, RandomIds, SystemClock
 from agent_sdk.core.process import ProcessOwner
@@ -22,9 +21,9 @@ from agent_sdk.permissions.engine import Asker
 from agent_sdk.permissions.modes import PermissionMode, parse_mode
 from agent_sdk.permissions.tool_list import rules_from_tool_list
 from agent_sdk.providers.endpoints import secret_variables
-from agent_sdk.providers.models import Model
+from agent_sdk.providers.local_models import LocalModels, choose_model
 from agent_sdk.providers.registry import ModelRegistry, load_registry
-from agent_sdk.providers.runtime import ModelRuntime, NothingAvailable
+from agent_sdk.providers.runtime import ModelRuntime
 from agent_sdk.session.agent_session import AgentSession
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.native import native_session, user_home
@@ -171,35 +170,6 @@ def model_runtime(
     return runtime, local
 
 
-async def choose_model(
-    args: Args, settings: Settings, *, recorded: str, runtime: ModelRuntime, local: LocalModels
-) -> Model:
-    """Return the model to use.
-
-    Without any name and any key, a local server's model is taken if one
-    answers, and else the embedded one.
-
-    Raises:
-        ConfigurationError: If the named model cannot be used, or there is none.
-    """
-    configured = settings.model or None
-    named = args.model or recorded or configured or ""
-    if named.startswith(local.prefixes):
-        runtime.offer(await local.find())
-    choice = runtime.choose(explicit=args.model, recorded=recorded or None, configured=configured)
-    if not isinstance(choice, NothingAvailable):
-        return choice.model
-    found = await local.find()
-    if not found:
-        raise ConfigurationError(
-            "There is no key for any model, no local server answers, and the embedded model "
-            "is not installed.",
-            hint=choice.hint,
-        )
-    runtime.offer(found)
-    return found[0]
-
-
 def session_rules(args: Args, *, cwd: str, home: str) -> tuple[Rule, ...]:
     """Return the permission rules of the command line.
 
@@ -259,7 +229,13 @@ async def build_session(
     processes = ProcessOwner()
     stack.push_async_callback(processes.aclose)
     runtime, local = model_runtime(around, settings, processes=processes)
-    model = await choose_model(args, settings, recorded=state.model, runtime=runtime, local=local)
+    model = await choose_model(
+        runtime,
+        local,
+        explicit=args.model,
+        recorded=state.model or None,
+        configured=settings.model or None,
+    )
     session = native_session(
         manager=manager,
         provider=runtime.create_provider(model),
@@ -277,5 +253,6 @@ async def build_session(
         max_turns=args.max_turns,
     )
     stack.push_async_callback(session.aclose)
-    notices = (*settings.notices, *manager.notices, *local.notices(model))
-    return Built(session, notices)
+    statement = local.statement(model)
+    told = (Notice("info", "embedded_model", statement),) if statement else ()
+    return Built(session, (*settings.notices, *manager.notices, *told))

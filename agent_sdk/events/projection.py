@@ -10,6 +10,8 @@ streams calls ``flush`` when ``due`` says so.
 from collections.abc import Sequence
 from typing import TypeAlias, assert_never
 
+from msgspec import structs
+
 from agent_sdk.events.call_parts import CallParts, Change
 from agent_sdk.events.wire import (
     FilePart,
@@ -165,8 +167,9 @@ class Projector:
                 self._run_id, self._turn = event.run_id, 0
                 return [self._status("running")]
             case TurnStarted():
-                self._turn, self._message = event.turn, None
-                return []
+                changes = self._abandon()
+                self._turn = event.turn
+                return changes
             case RunEnded():
                 return self._run_ended(event)
             case TurnEnded():
@@ -252,6 +255,13 @@ class Projector:
             self._part(self._message_id(), start),
         ]
 
+    def _abandon(self) -> list[Change]:
+        """Take back an answer of which nothing was stored: it has no parts left."""
+        begun, self._message = self._message, None
+        if begun is None or begun.finished:
+            return []
+        return [Change(MessageUpdated(message=structs.replace(begun, finished=True)))]
+
     def _user(self, event: UserMessageAdded) -> list[Change]:
         parts = [
             (f"{event.uuid}.{i}", block)
@@ -288,6 +298,7 @@ class Projector:
             part_ids=(f"{message_id}.start", *(part_id for part_id, _ in parts), finish.id),
             error=message.error or ("aborted" if message.stop_reason == "aborted" else ""),
         )
+        self._message = info
         return [
             *changes,
             self._part(message_id, finish),
@@ -379,8 +390,8 @@ class Projector:
                 session_id=self._session_id, code=event.error_code, text=event.error
             )
             changes.append(Change(error))
+        changes += self._abandon()
         self._calls.clear()
-        self._message = None
         idle = SessionStatus(
             session_id=self._session_id, status="idle", run_id=event.run_id, reason=event.status
         )

@@ -282,7 +282,7 @@ class ToolBatch:
             logger.exception("tool %r failed", call.name)
             text = f"The tool failed unexpectedly ({type(error).__name__})."
             result = ToolResult(content=text, is_error=True, details={"code": "bug"})
-        seconds = self._clock.monotonic() - begun
+        seconds = round(self._clock.monotonic() - begun, 3)
         return Outcome(self._ports.bound(call, result), seconds, ran=True)
 
     async def _settle(self, call: ToolUseBlock, outcome: Outcome) -> None:
@@ -291,24 +291,36 @@ class ToolBatch:
         self._ports.emit(finished(call, outcome, uuid))
 
 
+CALL_FACTS = "call"
+"""Key in stored details of what ``ToolFinished`` says beside them: seconds, ran, denied."""
+
+
 def stored_result(call: ToolUseBlock, outcome: Outcome) -> tuple[ToolResultBlock, Json]:
-    """Return the block that stores an outcome, and its details."""
-    block = ToolResultBlock(
+    """Return the block that stores an outcome, and its details with the call's facts."""
+    facts: Json = {}
+    if outcome.ran:
+        facts = {"ran": True, "seconds": outcome.seconds}
+    elif outcome.denied:
+        facts = {"denied": True}
+    details = outcome.result.details
+    return _block(call, outcome), {**details, CALL_FACTS: facts} if facts else details
+
+
+def _block(call: ToolUseBlock, outcome: Outcome) -> ToolResultBlock:
+    return ToolResultBlock(
         tool_use_id=call.id,
         content=outcome.result.content,
         is_error=outcome.result.is_error,
     )
-    return block, outcome.result.details
 
 
 def finished(call: ToolUseBlock, outcome: Outcome, uuid: str) -> ToolFinished:
     """Return the event that tells of an outcome whose record is ``uuid``."""
-    result, details = stored_result(call, outcome)
     return ToolFinished(
         uuid=uuid,
         call=call,
-        result=result,
-        details=details,
+        result=_block(call, outcome),
+        details=outcome.result.details,
         seconds=outcome.seconds,
         ran=outcome.ran,
         denied=outcome.denied,

@@ -33,6 +33,11 @@ from agent_sdk.session.records import (
 )
 from agent_sdk.session.run_ports import SessionPorts
 
+GO_ON = (
+    "You were interrupted. What you had written is above; tool calls that had no result were not "
+    "run, or their outcome is unknown. Go on where you stopped."
+)
+
 
 class AgentSession:
     """One session with its model, tools and permissions.
@@ -131,15 +136,40 @@ class AgentSession:
         Raises:
             InvalidInput: If a run is going on already, or the prompt is empty.
         """
+        self._check_idle()
+        return await self._begin([_message(content, origin or Origin("human"))])
+
+    async def go_on(self) -> RunEnded:
+        """Run the loop on the stored conversation, after a run that was cut or failed.
+
+        Where the model has spoken last, it is told that it was cut off; else
+        what it was asked last, or the results of its calls, are sent again.
+
+        Returns:
+            How the run ended; failures are part of it.
+
+        Raises:
+            InvalidInput: If a run is going on, or nothing was ever asked.
+        """
+        self._check_idle()
+        messages = self.manager.state.model_messages()
+        if not messages:
+            raise InvalidInput("There is nothing to go on with.", hint="Send a prompt.")
+        if isinstance(messages[-1], UserMessage):
+            return await self._begin([])
+        return await self._begin([_message(GO_ON, Origin("retry"))])
+
+    def _check_idle(self) -> None:
         if self._signal is not None:
             raise InvalidInput(
                 "The session is busy with a run.",
                 hint="Queue the prompt, or steer it into the run.",
             )
-        message = _message(content, origin or Origin("human"))
+
+    async def _begin(self, prompts: list[UserMessage]) -> RunEnded:
         signal = self._signal = AbortSignal()
         try:
-            return await self._run([message], signal)
+            return await self._run(prompts, signal)
         finally:
             self._signal = None
             self.permissions.end_run()
@@ -196,15 +226,26 @@ class AgentSession:
             return structs.replace(end, status="error", error_code=error.code, error=str(error))
         return end
 
-    def steer(self, content: str | Sequence[Block]) -> None:
+    def steer(self, content: str | Sequence[Block], *, origin_id: str | None = None) -> None:
         """Put a message into the run: it is seen before the next request.
 
         Without a run it is taken by the next one.
 
+        Args:
+            content: Text, or blocks.
+            origin_id: What ties its record to a row of the caller's; a new id by default.
+
         Raises:
             InvalidInput: If it is empty.
         """
-        self._steered.append(_message(content, Origin("steered", self._ids.new())))
+        origin = Origin("steered", origin_id or self._ids.new())
+        self._steered.append(_message(content, origin))
+
+    def take_back(self) -> tuple[UserMessage, ...]:
+        """Withdraw what was steered and no run has taken, and return it."""
+        taken = tuple(self._steered)
+        self._steered.clear()
+        return taken
 
     def queue(self, content: str | Sequence[Block]) -> None:
         """Queue a prompt: it follows when the run would end, first in first out.
@@ -228,6 +269,30 @@ class AgentSession:
         return True
 
     # ----------------------------------------------------------------- the rest
+
+    async def use_model(
+        self,
+        model: Model,
+        provider: Provider,
+        *,
+        bound: Callable[[ToolUseBlock, ToolResult], ToolResult],
+        thinking_level: str,
+    ) -> None:
+        """Use another model from the next run on; the old provider is closed.
+
+        Args:
+            model: The model.
+            provider: The connection to it.
+            bound: Cuts a result to what it may be sent.
+            thinking_level: Reasoning level, one that it knows; empty for none.
+
+        Raises:
+            InvalidInput: If a run is going on.
+        """
+        self._check_idle()
+        old, self._provider = self._provider, provider
+        self.model, self._bound, self._thinking_level = model, bound, thinking_level
+        await old.aclose()
 
     def _changes(self) -> list[KnownRecord]:
         """Return the records that say what is in force now and was not before."""

@@ -5,9 +5,11 @@ the order of the file, and never anything that is not durable. Appends that
 come while one is being written go down together with the next.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Self
+
+from msgspec import structs
 
 from agent_sdk.core.errors import (
     InvalidInput,
@@ -32,6 +34,7 @@ from agent_sdk.session.paths import (
     session_path,
 )
 from agent_sdk.session.records import (
+    KnownRecord,
     Record,
     SessionHeader,
     UnknownRecord,
@@ -149,6 +152,7 @@ class SessionManager:
         read_only: bool = False,
         artifacts_dir: str | Path | None = None,
         faults: Faults | None = PROCESS_FAULTS,
+        observe: Callable[[Record], None] | None = None,
     ) -> Self:
         """Open a session to go on with it.
 
@@ -165,6 +169,8 @@ class SessionManager:
                 good of a damaged file is there.
             artifacts_dir: As for ``create``.
             faults: The armed failpoint, for tests.
+            observe: Called with each record in order, those that settled it
+                included, perhaps on another thread, but before this returns.
 
         Raises:
             InvalidInput: If it is no id, or fits several sessions.
@@ -180,7 +186,7 @@ class SessionManager:
             stamp=lambda: _stamp(clock),
             faults=faults,
         )
-        return await cls.from_store(store, ids=ids, clock=clock)
+        return await cls.from_store(store, ids=ids, clock=clock, observe=observe)
 
     @classmethod
     async def continue_latest(
@@ -223,8 +229,21 @@ class SessionManager:
         )
 
     @classmethod
-    async def from_store(cls, store: TranscriptStore, *, ids: Ids, clock: Clock) -> Self:
+    async def from_store(
+        cls,
+        store: TranscriptStore,
+        *,
+        ids: Ids,
+        clock: Clock,
+        observe: Callable[[Record], None] | None = None,
+    ) -> Self:
         """Open what a store holds; the manager closes the store.
+
+        Args:
+            store: The store.
+            ids: Source of ids.
+            clock: Source of time.
+            observe: As for ``resume``.
 
         Raises:
             SessionNotFound: If it holds no record.
@@ -239,6 +258,8 @@ class SessionManager:
                 record, gone = restore_artifacts(record, store.blob)
                 missing.extend(gone)
             state.apply(record)
+            if observe is not None:
+                observe(record)
 
         try:
             report = await store.load(visit)
@@ -255,18 +276,23 @@ class SessionManager:
                 read_only=report.newer or bool(report.damage),
                 notices=_notices(report, store.path, missing),
             )
-            await manager._recover()
+            for record in await manager._recover():
+                if observe is not None:
+                    observe(record)
         except BaseException:
             await store.close()
             raise
         return manager
 
-    async def _recover(self) -> None:
+    async def _recover(self) -> list[KnownRecord]:
+        """Settle what was interrupted; return the records that do it."""
         due = [] if self.read_only else recovery_records(self.state)
-        if due:
-            await self.append(*due)
-            text = "The last run was interrupted; calls without a result were marked so."
-            self.notices = (*self.notices, Notice("warning", "interrupted", text))
+        if not due:
+            return []
+        uuids = await self.append(*due)
+        text = "The last run was interrupted; calls without a result were marked so."
+        self.notices = (*self.notices, Notice("warning", "interrupted", text))
+        return [structs.replace(r, uuid=uuid) for r, uuid in zip(due, uuids, strict=True)]
 
     # ----------------------------------------------------------- appending
 

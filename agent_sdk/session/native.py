@@ -173,6 +173,28 @@ def native_session(
     )
 
 
+async def change_model(
+    session: AgentSession, *, provider: Provider, model: Model, thinking_level: str = ""
+) -> None:
+    """Let a session use another model, or reasoning level, from its next run on.
+
+    Args:
+        session: The session, idle.
+        provider: The connection to the model; the session closes it, and its old one.
+        model: The model.
+        thinking_level: Reasoning level wanted; clamped to what the model knows.
+
+    Raises:
+        InvalidInput: If a run is going on.
+    """
+    await session.use_model(
+        model,
+        provider,
+        bound=ResultBounds(model=model, folder=outputs_folder(session.manager)),
+        thinking_level=clamp_thinking(thinking_level, model),
+    )
+
+
 def _remember(manager: SessionManager) -> Callable[[Sequence[Rule]], Awaitable[None]]:
     async def remember(rules: Sequence[Rule]) -> None:
         stored = tuple(StoredRule(r.permission, r.pattern, r.action) for r in rules)
