@@ -1,6 +1,7 @@
 """Which key goes with which model. Reads secrets at every request, keeps none."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -9,6 +10,9 @@ from typing_extensions import override
 from agent_sdk.core.errors import CredentialMissing
 from agent_sdk.providers.endpoints import Endpoint, origin
 from agent_sdk.providers.models import Model
+
+StoredKeys: TypeAlias = Callable[[str, str], str | None]
+"""Returns the key that the user stored for a provider and an origin, if any; does no I/O."""
 
 
 class Credential(Struct, frozen=True):
@@ -28,11 +32,21 @@ class Credential(Struct, frozen=True):
 
 
 class Credentials:
-    """The captured secrets, each tied to the endpoints that it is meant for."""
+    """The captured secrets, each tied to the endpoints that it is meant for.
 
-    def __init__(self, *, endpoints: Iterable[Endpoint], secrets: Mapping[str, str]) -> None:
+    A key that the user stored goes before one from the environment.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoints: Iterable[Endpoint],
+        secrets: Mapping[str, str],
+        stored: StoredKeys | None = None,
+    ) -> None:
         self._endpoints = tuple(endpoints)
         self._secrets = secrets
+        self._stored = stored
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -41,6 +55,15 @@ class Credentials:
 
     def held(self, endpoint: Endpoint) -> Credential | None:
         """Return the key that is meant for the endpoint, if there is one now."""
+        found = self._kept(endpoint.provider, endpoint.base_url)
+        return found or self._captured(endpoint)
+
+    def _kept(self, provider: str, url: str) -> Credential | None:
+        """Return the key that was stored for exactly this provider and origin."""
+        value = self._stored(provider, origin(url)) if self._stored and url else None
+        return Credential(value) if value else None
+
+    def _captured(self, endpoint: Endpoint) -> Credential | None:
         for names, bearer in ((endpoint.key_env, False), (endpoint.token_env, True)):
             for name in names:
                 value = self._secrets.get(name, "").strip()
@@ -58,9 +81,12 @@ class Credentials:
         Returns:
             None if one is needed and there is none that is meant for both.
         """
+        kept = self._kept(model.provider, model.base_url)
+        if kept:
+            return kept
         keyless = False
         for endpoint in self._fitting(model):
-            found = self.held(endpoint)
+            found = self._captured(endpoint)
             if found:
                 return found
             keyless = keyless or endpoint.keyless

@@ -137,7 +137,6 @@ def _own(provider: ProviderInfo, environ: Mapping[str, str]) -> Endpoint:
             base = shorten(checked_url(url, name), provider.api)
             origins, given = {origin(base)}, True
             break
-    wanted = bool(provider.api_key_env or provider.auth_token_env)
     return Endpoint(
         provider=provider.name,
         base_url=base,
@@ -145,7 +144,7 @@ def _own(provider: ProviderInfo, environ: Mapping[str, str]) -> Endpoint:
         origins=frozenset(origins),
         key_env=provider.api_key_env,
         token_env=provider.auth_token_env,
-        keyless=not wanted or (given and _is_local(base)),
+        keyless=not provider.wants_key or (given and _is_local(base)),
         given=given,
     )
 

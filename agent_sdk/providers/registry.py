@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from agent_sdk.core.errors import ModelNotFound
+from agent_sdk.core.errors import InvalidInput, ModelNotFound
 from agent_sdk.core.strictjson import convert_strict, damaged, decode_strict, read_json_file
 from agent_sdk.core.usage import Prices
 from agent_sdk.providers.models import THINKING_LEVELS, Api, Model
@@ -55,6 +55,7 @@ class ProviderEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         base_url_env: Environment variables that replace ``base_url``.
         headers: Sent with every request; no credentials.
         compat: Peculiarities of its server, for all its models.
+        needs_key: Whether it wants a key; by default if a variable is named.
         models: Its models; the first is taken where nothing else is said.
     """
 
@@ -66,6 +67,7 @@ class ProviderEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     base_url_env: tuple[str, ...] | str = ()
     headers: dict[str, str] = {}
     compat: dict[str, bool | str | int] = {}
+    needs_key: bool | None = None
     models: tuple[ModelEntry, ...] = ()
 
 
@@ -86,6 +88,14 @@ class ProviderInfo(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     compat: Mapping[str, bool | str | int]
     models: tuple[Model, ...]
+    needs_key: bool | None = None
+
+    @property
+    def wants_key(self) -> bool:
+        """Whether its server wants a key."""
+        if self.needs_key is not None:
+            return self.needs_key
+        return bool(self.api_key_env or self.auth_token_env)
 
 
 class ModelRegistry:
@@ -122,6 +132,31 @@ class ModelRegistry:
         """Return the provider of that name, if there is one."""
         return self._providers.get(name)
 
+    def with_providers(self, entries: Mapping[str, ProviderEntry]) -> "ModelRegistry":
+        """Return a registry that has these providers, too; they come first.
+
+        One that has the name of a known provider takes its place.
+
+        Args:
+            entries: The providers by name; for addresses that a person typed see
+                ``endpoints.checked_url``.
+
+        Raises:
+            InvalidInput: If a name or an address cannot be used.
+        """
+        added = {}
+        for name, entry in entries.items():
+            if not is_provider_name(name):
+                raise InvalidInput(
+                    f"{name!r} is no name for a provider.",
+                    hint="Use up to 64 letters, digits and marks, and no slash.",
+                )
+            if not entry.base_url.startswith(("https://", "http://")):
+                raise InvalidInput(f"{entry.base_url!r} is no web address.")
+            added[name] = _provider(name, entry, TABLE)
+        others = (p for name, p in self._providers.items() if name not in added)
+        return ModelRegistry(providers=(*added.values(), *others), aliases=self._aliases)
+
     def candidates(self, name: str) -> tuple[Model, ...]:
         """Return the models that the name may mean: one, several, or none."""
         if name in self._by_key:
@@ -153,6 +188,11 @@ class ModelRegistry:
         if near:
             return f"Did you mean {', '.join(dict.fromkeys(near))}? 'zpi models' lists them all."
         return "'zpi models' lists what there is."
+
+
+def is_provider_name(name: str) -> bool:
+    """Return whether a provider of the user's own may be called so."""
+    return 0 < len(name) <= 64 and name.isprintable() and not set(name) & set("/ ")
 
 
 def load_registry(agent_dir: Path | None) -> ModelRegistry:
@@ -273,6 +313,7 @@ def _provider(name: str, entry: ProviderEntry, path: Path) -> ProviderInfo:
         base_url_env=_names(entry.base_url_env),
         headers=entry.headers,
         compat=entry.compat,
+        needs_key=entry.needs_key,
         models=tuple(_model(name, entry, model, path=path) for model in entry.models),
     )
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from agent_sdk.core.errors import ConfigurationError, CredentialMissing, ModelNotFound
 from agent_sdk.providers.base import Adapter, Provider
-from agent_sdk.providers.credentials import Credential, Credentials
+from agent_sdk.providers.credentials import Credential, Credentials, StoredKeys
 from agent_sdk.providers.endpoints import (
     CUSTOM,
     Endpoint,
@@ -63,6 +63,7 @@ class ModelRuntime:
         registry: ModelRegistry,
         environ: Mapping[str, str],
         secrets: Mapping[str, str],
+        stored: StoredKeys | None = None,
         local: Callable[[Model], Provider] | None = None,
     ) -> None:
         """Create a runtime.
@@ -72,6 +73,8 @@ class ModelRuntime:
             environ: The environment; read now.
             secrets: Values of the variables that ``secret_variables`` names, as
                 far as they are set; read at every request.
+            stored: Looks up keys that the user stored, each for one provider and
+                origin; asked at every request, and before ``secrets``.
             local: Makes the provider of a model whose API is ``local``.
 
         Raises:
@@ -83,7 +86,7 @@ class ModelRuntime:
         self._model_name = general(environ, "MODEL")
         held = [name for name, value in secrets.items() if value.strip()]
         self._credentials = Credentials(
-            endpoints=endpoints(registry, environ, held), secrets=secrets
+            endpoints=endpoints(registry, environ, held), secrets=secrets, stored=stored
         )
         self._offered: dict[str, Model] = {}
 
