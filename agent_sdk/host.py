@@ -69,6 +69,7 @@ from agent_sdk.session.records import (
     Record,
     SessionInfoRecord,
     ThinkingLevelChangeRecord,
+    UserRecord,
     assistant_record,
 )
 from agent_sdk.session.replay import LastRun, Replay, in_view
@@ -144,6 +145,7 @@ __all__ = [
     "Usage",
     "UserMessage",
     "UserMessageAdded",
+    "UserRecord",
     "ZpiError",
     "agent_dir",
     "assistant_record",

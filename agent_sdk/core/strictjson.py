@@ -4,6 +4,7 @@ What is wrong with such a file is said with its name, its line or its field,
 and what to do, since the person who reads the error has an editor open.
 """
 
+import json
 import stat
 from pathlib import Path
 from typing import TypeVar
@@ -55,11 +56,29 @@ def decode_strict(data: bytes, kind: type[T], *, path: Path) -> T:
         SettingsDamaged: If it is no JSON, or not of the type.
     """
     try:
-        return msgspec.json.decode(data, type=kind)
+        value = msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
         raise damaged(path, _field(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise damaged(path, _place(str(error), data)) from None
+    _refuse_twins(data, path)
+    return value
+
+
+def _refuse_twins(data: bytes, path: Path) -> None:
+    """Refuse an object that has a field twice: all but the last would be ignored.
+
+    A second ``permissions`` would silently take back what the first denies.
+    """
+
+    def check(pairs: list[tuple[str, object]]) -> None:
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise damaged(path, f"has {name!r} twice in one object")
+            seen.add(name)
+
+    json.loads(data, object_pairs_hook=check)
 
 
 def convert_strict(value: object, kind: type[T], *, path: Path) -> T:

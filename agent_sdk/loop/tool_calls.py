@@ -21,6 +21,7 @@ from agent_sdk.loop.types import (
     LoopConfig,
     LoopPorts,
     PreparedCall,
+    Tool,
     ToolContext,
     ToolFinished,
     ToolProgress,
@@ -92,17 +93,23 @@ class ToolBatch:
         self._clock = clock
         self._early: dict[str, asyncio.Task[Outcome]] = {}
         self._ready: PreparedCall | None = None
+        self._held_up = False
         self._gate = asyncio.Lock()
         self.denials = 0
 
     # ------------------------------------------------------------ early calls
 
     def offer(self, call: ToolUseBlock) -> None:
-        """Start the call now if it only reads and needs nobody's consent."""
-        if not self._config.early_execution or call.input_error or call.id in self._early:
-            return
+        """Start the call now if it only reads and needs nobody's consent.
+
+        Nothing starts early behind a call with side effects: what it reads may
+        be what that call is about to change.
+        """
         tool = self._config.tools.get(call.name)
-        if tool is None or not tool.metadata.early:
+        if tool is None or call.input_error or call.id in self._early:
+            return
+        self._held_up = self._held_up or not _overlaps(tool)
+        if self._held_up or not self._config.early_execution or not tool.metadata.early:
             return
         try:
             prepared = self._prepare(call)
@@ -196,8 +203,7 @@ class ToolBatch:
         group: list[ToolUseBlock] = []
         for call in calls:
             tool = self._config.tools.get(call.name)
-            overlaps = tool is None or (tool.metadata.read_only and tool.metadata.concurrent)
-            if not overlaps:
+            if tool is not None and not _overlaps(tool):
                 return group or [call]
             group.append(call)
         return group
@@ -325,6 +331,11 @@ def finished(call: ToolUseBlock, outcome: Outcome, uuid: str) -> ToolFinished:
         ran=outcome.ran,
         denied=outcome.denied,
     )
+
+
+def _overlaps(tool: Tool) -> bool:
+    """Whether calls of the tool may run beside others of its kind."""
+    return tool.metadata.read_only and tool.metadata.concurrent
 
 
 def _for(decision: Decision, prepared: PreparedCall) -> bool:

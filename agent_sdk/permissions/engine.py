@@ -160,6 +160,7 @@ class PermissionEngine:
         Returns:
             The decision; None if a person would be asked. Never raises.
         """
+        self._announce()
         found = self._judge(prepared)
         return found if isinstance(found, Decision) else None
 

@@ -38,9 +38,9 @@ SMALL_ANSWER = 160
 """Most tokens that the small model says; what comes later is repetition."""
 
 _SMALL_PROMPT = 1_200
-_SMALL_RESULTS = 360
-"""Tokens of results, about 1,250 characters: reading them takes two seconds,
-and the more there is, the less of it comes back in the answer."""
+_SMALL_RESULTS = 300
+"""Tokens of a result, about 1,000 characters: more takes seconds to read, and
+the more there is, the less of it comes back in the answer."""
 
 _SMALL_EARLIER = 40
 """Tokens that an earlier answer may have; the model takes it for an example."""

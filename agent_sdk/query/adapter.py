@@ -6,7 +6,7 @@ the Claude Agent SDK's messages, one object a message, which the command line
 prints as ``stream-json``. Pure but for the ids it asks for.
 """
 
-from typing import Any, assert_never
+from typing import assert_never
 
 from agent_sdk.core.ids import Ids
 from agent_sdk.core.usage import Usage, cost_usd
@@ -41,12 +41,15 @@ from agent_sdk.providers.base import (
 )
 from agent_sdk.providers.messages import (
     AssistantMessage,
+    Block,
     Json,
     ThinkingBlock,
     block_to_json,
     result_text,
 )
 from agent_sdk.providers.models import Model
+
+_OWN_FIELDS = frozenset({"providerState", "inputError"})
 
 
 class SdkAdapter:
@@ -177,7 +180,7 @@ class SdkAdapter:
         message = event.message
         self._text = message.text or self._text
         self._stop_reason = message.stop_reason
-        blocks = [block_to_json(b) for b in message.content] or [{"type": "text", "text": ""}]
+        blocks = [_public(b) for b in message.content] or [{"type": "text", "text": ""}]
         shared = self._message_id or message.response_id or f"msg_{event.uuid}"
         self._message_id = ""
         return [
@@ -202,10 +205,10 @@ class SdkAdapter:
             for i, block in enumerate(blocks)
         ]
 
-    def _user(self, uuid: str, content: tuple[Any, ...], *, synthetic: bool) -> Json:
+    def _user(self, uuid: str, content: tuple[Block, ...], *, synthetic: bool) -> Json:
         return {
             "type": "user",
-            "message": {"role": "user", "content": [block_to_json(b) for b in content]},
+            "message": {"role": "user", "content": [_public(b) for b in content]},
             "parent_tool_use_id": None,
             **({"isSynthetic": True} if synthetic else {}),
             "session_id": self._session_id,
@@ -317,6 +320,11 @@ class SdkAdapter:
             "stop_sequence": None,
             "usage": _zeros(Usage()),
         }
+
+
+def _public(block: Block) -> Json:
+    """Return the block in its wire form, without what only ZPI's own files hold."""
+    return {k: v for k, v in block_to_json(block).items() if k not in _OWN_FIELDS}
 
 
 def _delta(index: int, delta: Json) -> Json:

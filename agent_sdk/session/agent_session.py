@@ -202,7 +202,9 @@ class AgentSession:
             signal=signal,
             clock=self._clock,
         )
-        end = await self._record_end(await run.run(prompts))
+        end = await run.run(prompts)
+        if ports.begun:  # else there is no start that an end could belong to
+            end = await self._record_end(end)
         self._hub.emit(end)
         return end
 

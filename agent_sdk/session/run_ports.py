@@ -38,6 +38,9 @@ class SessionPorts:
         steered: Messages to put into the run; taken from the left.
         queued: Prompts to follow; taken from the left.
         before_first: Records that are stored together with the first message.
+
+    Attributes:
+        begun: Whether anything of the run is stored, its start first.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class SessionPorts:
         self._steered = steered
         self._queued = queued
         self._before: tuple[KnownRecord, ...] = tuple(before_first)
+        self.begun = False
 
     def messages(self) -> Sequence[Message]:
         """Return the conversation as the model shall see it."""
@@ -78,7 +82,9 @@ class SessionPorts:
 
     async def _append(self, *records: KnownRecord) -> list[str]:
         before, self._before = self._before, ()
-        return (await self._manager.append(*before, *records))[len(before) :]
+        uuids = await self._manager.append(*before, *records)
+        self.begun = True
+        return uuids[len(before) :]
 
     async def add_user(self, message: UserMessage) -> str:
         """Store a user message; return its record's id."""

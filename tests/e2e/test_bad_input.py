@@ -265,14 +265,7 @@ DAMAGED = {
 }
 
 
-SILENT = pytest.mark.xfail(
-    strict=True, reason="core.strictjson takes the last of two fields of one name and says nothing"
-)
-
-
-@pytest.mark.parametrize(
-    "damage", [pytest.param(name, marks=SILENT if name == "twice" else ()) for name in DAMAGED]
-)
+@pytest.mark.parametrize("damage", list(DAMAGED))
 async def test_damaged_settings(cli: Cli, damage: str) -> None:
     path = cli.write_settings("settings.json", DAMAGED[damage])
     async with MockServer(ANSWER) as server:

@@ -56,10 +56,6 @@ async def test_commands_do_not_overlap(cli: Cli) -> None:
     assert times == sorted(times)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="loop.tool_calls.ToolBatch.offer starts a read early that follows a call with effects",
-)
 async def test_effects_come_in_the_order_of_the_calls(cli: Cli) -> None:
     (cli.project / "a.txt").write_text("old\n")
     calls = (

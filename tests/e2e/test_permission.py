@@ -177,10 +177,6 @@ async def test_modes(
     assert modes == [mode]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a call that PermissionEngine.decide allows does not come by authorize, which says it",
-)
 async def test_bypass_is_told(cli: Cli) -> None:
     async with MockServer(calling(RUN)) as server:
         cli.use(server)

@@ -446,3 +446,24 @@ async def test_answer_cut_off_starts_nothing_with_it() -> None:
     provider = ScriptedProvider(answer(tool_call("bash"), stop_reason="max_tokens"), answer("done"))
     await run_loop(provider, ports, FakeTool("bash", quick))
     assert not any(x.startswith("journal") for x in ports.log)
+
+
+async def test_nothing_starts_early_behind_a_call_with_side_effects() -> None:
+    value = "old"
+
+    async def change(args: Json, context: ToolContext) -> str:
+        nonlocal value
+        value = "new"
+        return "changed"
+
+    async def look(args: Json, context: ToolContext) -> str:
+        return value
+
+    ports = FakePorts()
+    provider = ScriptedProvider(
+        answer(tool_call("read"), tool_call("write"), tool_call("read"), text("so", "o", "on")),
+        answer("done"),
+    )
+    await run_loop(provider, ports, FakeTool("read", look, READ), FakeTool("write", change))
+    assert ports.results() == {"call_1": "old", "call_2": "changed", "call_3": "new"}
+    assert [e.early for e in ports.events if isinstance(e, ToolStarted)] == [True, False, False]

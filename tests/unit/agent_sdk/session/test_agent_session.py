@@ -356,3 +356,24 @@ async def test_a_run_cut_by_a_crash_is_recovered_and_not_repeated(
     )
     assert not any(isinstance(e, ToolFinished | PermissionReplied) for e in events)
     assert next(e for e in events if isinstance(e, RunEnded)).status == "completed"
+
+
+async def test_run_whose_start_could_not_be_stored_leaves_no_end(
+    project: Path, tmp_path: Path
+) -> None:
+    manager = await on_disk(project, tmp_path / "s")
+    session = build_session(manager, ScriptedProvider(answer("x")), tools=file_tools(tmp_path))
+    real, calls = manager.append, 0
+
+    async def full_once(*drafts: object) -> list[str]:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise StorageError("There is no room.")
+        return await real(*drafts)  # type: ignore[arg-type]
+
+    manager.append = full_once  # type: ignore[method-assign]
+    end = await session.prompt("hello")
+    assert (end.status, end.error_code, calls) == ("error", "storage", 1)
+    assert not manager.state.count
+    await session.aclose()
