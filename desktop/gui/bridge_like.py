@@ -46,3 +46,7 @@ class BridgeLike(Protocol):
                 answer; with ``Failed`` also when the host is lost before it.
         """
         ...
+
+    def restart(self) -> None:
+        """Start the host again after it was given up; does nothing while one lives."""
+        ...

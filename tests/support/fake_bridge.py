@@ -44,6 +44,7 @@ class FakeBridge(QObject):
         self.script: dict[type, Scripted] = {}
         self.hold = False
         self.held: list[Waiting] = []
+        self.restarts = 0
 
     def send(self, command: Command, on_answer: OnAnswer | None = None) -> None:
         self.sent.append(command)
@@ -51,6 +52,9 @@ class FakeBridge(QObject):
             self.held.append(Waiting(command, on_answer))
             return
         self._give(on_answer, self._scripted(command))
+
+    def restart(self) -> None:
+        self.restarts += 1
 
     def answer(self, answer: Answer) -> None:
         """Answer the command that has waited longest."""
