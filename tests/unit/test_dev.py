@@ -99,7 +99,7 @@ def test_help_needs_no_set_up(capsys: pytest.CaptureFixture[str], system: System
 
 
 def need(name: str, present: Callable[[], bool], *, required: bool = True) -> dev.Need:
-    return dev.Need(name, f"{name}-package", present, required)
+    return dev.Need(name, f"{name}-package", present, "" if required else "the embedded model may not run")
 
 
 def appears_after(system: System, word: str) -> bool:
