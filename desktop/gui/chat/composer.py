@@ -82,6 +82,16 @@ class Composer(TranslatedWidget):
         self._put(joined(self.edit.toPlainText(), text))
         self.edit.setFocus()
 
+    def take_over(self, old: str, new: str) -> None:
+        """Keep what is written when a session is replaced by another one."""
+        self._keep_draft()
+        draft = self._drafts.pop(old, "")
+        self._settings.set_draft(old, "")
+        self._drafts[new] = draft
+        self._settings.set_draft(new, draft)
+        if self._shown == old:
+            self._shown = new
+
     def save(self) -> None:
         """Keep the draft now; the window is about to close."""
         self._keep_draft()
