@@ -11,6 +11,8 @@ of a compound command. Neither is a sandbox; a command that may run can do what
 the user can do.
 """
 
+import re
+
 from agent_sdk.permissions.wildcard import has_wildcard, matches
 
 COMMAND_KEYS = frozenset({"bash", "terminal", "local"})
@@ -19,7 +21,8 @@ COMMAND_KEYS = frozenset({"bash", "terminal", "local"})
 _SHELL_SYNTAX = frozenset(";&|<>`$(){}\n\r\\")
 
 # Options by which a program that people allow as harmless runs another program,
-# or writes where it was not told to. An entry that ends in ``*`` is a prefix.
+# or writes where it was not told to. An entry that ends in ``*`` is a prefix;
+# one letter also counts among others (``-uo``), and a long option shortened.
 _RISKY: dict[str, tuple[str, ...]] = {
     "awk": ("-f*", "--file*", "-i*", "--include*", "-l*", "--load*"),
     "curl": ("-o*", "-O*", "--output*", "--remote-name*", "-K*", "--config*", "-T*", "--upload*"),
@@ -27,8 +30,10 @@ _RISKY: dict[str, tuple[str, ...]] = {
     "find": ("-exec*", "-ok*", "-delete", "-fprint*", "-fls"),
     "git": (
         *("-c*", "-C*", "--config-env*", "--git-dir*", "--work-tree*", "--exec-path*"),
-        *("-x", "--exec*", "--ext-diff*", "--textconv*", "-O*", "--open-files-in-pager*"),
+        *("-x*", "--exec*", "--ext-diff*", "--textconv*", "-O*", "--open-files-in-pager*"),
         *("--output*", "--upload-pack*", "--receive-pack*"),
+        # subcommands, and words of such, that run what they are given or set what will be run
+        *("bisect", "config", "difftool", "filter-branch", "foreach", "mergetool"),
     ),
     "go": ("-exec*", "-toolexec*", "--exec*", "--toolexec*"),
     "man": ("-P*", "--pager*", "-H*", "--html*"),
@@ -57,7 +62,18 @@ def is_plain(command: str) -> bool:
         return False  # control, bidirectional and other invisible characters too
     program, *words = _unquoted(command).split(" ")
     risky = _RISKY.get(program.rsplit("/", 1)[-1], ())
-    return not any(matches(option, word) for word in words for option in risky)
+    return not any(_is_option(word, option) for word in words for option in risky)
+
+
+def _is_option(word: str, option: str) -> bool:
+    """Return whether a program may take the word for the option."""
+    if matches(option, word):
+        return True
+    name = option.rstrip("*")
+    if name.startswith("--"):
+        short = word.partition("=")[0]
+        return len(short) > 2 and name.startswith(short)
+    return len(name) == 2 and name[0] == "-" and word[:1] == "-" != word[1:2] and name[1] in word
 
 
 def may_remember(pattern: str) -> bool:
@@ -76,13 +92,17 @@ def parts(command: str) -> tuple[str, ...]:
     """Return the pieces of a compound command, for rules that tighten.
 
     Too many pieces are better than too few here: quotes are ignored, and what
-    leads a command (variables, ``!``, keywords, opening brackets) is cut off.
-    A command that is in one piece gives nothing.
+    leads a command (variables, ``!``, keywords, redirections, opening brackets)
+    is cut off. Each piece is also there without quotes and backslashes, and
+    with its program without a folder. A command that is in one piece, and
+    written plainly, gives nothing.
     """
-    text = command
-    for mark in ";&|`()\n\r{}":
-        text = text.replace(mark, "\0")
-    pieces = {_bare(piece) for piece in text.split("\0")}
+    pieces = set()
+    for text in (command, _unquoted(command).replace("\\", "")):
+        for piece in _MARKS.split(text):
+            bare = _bare(piece)
+            program, space, rest = bare.partition(" ")
+            pieces |= {bare, program.rpartition("/")[2] + space + rest}
     pieces.discard("")
     pieces.discard(command)
     return tuple(sorted(pieces))
@@ -93,6 +113,8 @@ def _unquoted(command: str) -> str:
     return command.replace("'", "").replace('"', "")
 
 
+_MARKS = re.compile(r"(?<![<>])[&|]|[;`()\n\r{}]")
+_REDIRECTION = re.compile(r"\d*(?:[<>]+[&|]?|&>+)")
 _LEADING = frozenset(
     {"!", "$", "do", "then", "else", "if", "while", "until", "elif", "exec", "time", "command"}
 )
@@ -100,8 +122,14 @@ _LEADING = frozenset(
 
 def _bare(piece: str) -> str:
     words = piece.split()
-    while words and (words[0] in _LEADING or _is_assignment(words[0])):
-        del words[0]
+    while words:
+        redirection = _REDIRECTION.match(words[0])
+        if redirection:
+            del words[: 1 if redirection.end() < len(words[0]) else 2]
+        elif words[0] in _LEADING or _is_assignment(words[0]):
+            del words[0]
+        else:
+            break
     return " ".join(words)
 
 

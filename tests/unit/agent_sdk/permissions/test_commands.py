@@ -106,6 +106,13 @@ HIDDEN = [
     "git clone --upload-pack=touch x y",
     "git rebase --exec=touch",
     "git rebase -x touch",
+    "git rebase -xtouch HEAD~1",
+    "git rebase -ix touch",
+    "git ls-remote --upl=touch .",
+    "git diff --outp=x",
+    "git submodule foreach touch x",
+    "git bisect run touch",
+    "git config alias.x !touch",
     "find . -exec rm",
     "find . -execdir rm",
     "find . -ok rm",
@@ -120,6 +127,8 @@ HIDDEN = [
     "sort -o /etc/passwd x",
     "sort -oout x",
     "sort --output=x y",
+    "sort -uo out x",
+    "sort --o=out x",
     "sort --compress-program=sh x",
     # something else at the front
     "A=b git status",
@@ -169,6 +178,15 @@ def test_the_bare_star_and_the_exact_command_cover_anything(command: str) -> Non
         *("echo $(rm x)", "echo `rm x`", "(rm x)", "{ rm x; }", "A=b rm x", "A=1 B=2 rm x"),
         *("! rm x", "if true; then rm x; fi", "while rm x; do ls; done", "time rm x"),
         *("for i in a; do rm x; done", "RM x", "exec rm x", "ls;  rm x", "a=$(rm x)"),
+        *("\\rm x", "'rm' x", '"rm" x', "r''m x", "/bin/rm x", "ls; /bin/rm x", '"/bin/rm" x'),
+        *(
+            ">out rm x",
+            ">|out rm x",
+            "2>&1 rm x",
+            "> out rm x",
+            "&>out rm x",
+            "</dev/null A=b rm x",
+        ),
     ],
 )
 def test_a_denied_prefix_is_found_wherever_it_stands(command: str) -> None:
