@@ -210,20 +210,12 @@ class AgentSession:
 
     async def _record_end(self, end: RunEnded) -> RunEnded:
         """Store how the run ended; a run whose end cannot be stored has failed."""
-        failed = end.status == "error"
-        record = RunRecord(
-            event="end",
-            run_id=end.run_id,
-            status=end.status,
-            turns=end.turns,
-            usage=end.usage,
-            error_code=end.error_code if failed else "",
-            error=end.error if failed else "",
-        )
         try:
-            await self.manager.append(record)
+            await self.manager.append(_end_record(end))
         except StorageError as error:
-            if failed:  # the first failure says more, and this one often follows from it
+            if (
+                end.status == "error"
+            ):  # the first failure says more, and this one often follows from it
                 return end
             return structs.replace(end, status="error", error_code=error.code, error=str(error))
         return end
@@ -348,3 +340,16 @@ def _message(content: str | Sequence[Block], origin: Origin) -> UserMessage:
     if not any(not isinstance(b, TextBlock) or b.text.strip() for b in blocks):
         raise InvalidInput("The prompt is empty.", hint="Say what shall be done.")
     return UserMessage(content=blocks, origin=origin)
+
+
+def _end_record(end: RunEnded) -> RunRecord:
+    failed = end.status == "error"
+    return RunRecord(
+        event="end",
+        run_id=end.run_id,
+        status=end.status,
+        turns=end.turns,
+        usage=end.usage,
+        error_code=end.error_code if failed else "",
+        error=end.error if failed else "",
+    )

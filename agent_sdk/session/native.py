@@ -136,20 +136,9 @@ def native_session(
     """
     outputs = outputs_folder(manager)
     hub = EventHub()
-    permissions = PermissionEngine(
-        layers=session_layers(
-            settings=settings,
-            rules=rules,
-            granted=manager.state.permission_rules,
-            outputs=outputs,
-        ),
-        mode=mode,
-        roots=(manager.cwd,),
-        asker=asker,
-        remember=_remember(manager),
-        emit=hub.emit,
-        ids=ids,
-    )
+    granted = manager.state.permission_rules
+    layers = session_layers(settings=settings, rules=rules, granted=granted, outputs=outputs)
+    permissions = _engine(manager, layers, mode=mode, asker=asker, hub=hub, ids=ids)
     tools = native_tools(
         processes=processes,
         environ=environ,
@@ -201,3 +190,23 @@ def _remember(manager: SessionManager) -> Callable[[Sequence[Rule]], Awaitable[N
         await manager.append(PermissionRuleRecord(rules=stored))
 
     return remember
+
+
+def _engine(
+    manager: SessionManager,
+    layers: PermissionLayers,
+    *,
+    mode: PermissionMode,
+    asker: Asker | None,
+    hub: EventHub,
+    ids: Ids,
+) -> PermissionEngine:
+    return PermissionEngine(
+        layers=layers,
+        mode=mode,
+        roots=(manager.cwd,),
+        asker=asker,
+        remember=_remember(manager),
+        emit=hub.emit,
+        ids=ids,
+    )

@@ -8,19 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repository import PACKAGE, ROOT
+from tests.support.repository import PACKAGES, ROOT
 
 LINTER = Path(sys.executable).with_name("lint-imports")
 
 # For each contract, files that break it and nothing else.
 SEEDS = {
-    "sdk-layers": {"core/seeded.py": "import agent_sdk.loop\n"},
+    "sdk-layers": {"agent_sdk/core/seeded.py": "import agent_sdk.loop\n"},
+    "packages": {"agent_sdk/core/seeded.py": "import desktop.bridge\n"},
+    "sdk-surface": {"desktop/host/seeded.py": "import agent_sdk.session.manager\n"},
+    "desktop-layers": {"desktop/host/seeded.py": "import desktop.gui\n"},
+    "gui-via-bridge": {"desktop/gui/seeded.py": "import sqlalchemy\n"},
+    "qt-edge": {"desktop/host/seeded.py": "import PySide6\n"},
     "no-cycles": {
-        "core/seeded.py": "import agent_sdk.core.seeded_too\n",
-        "core/seeded_too.py": "import agent_sdk.core.seeded\n",
+        "agent_sdk/core/seeded.py": "import agent_sdk.core.seeded_too\n",
+        "agent_sdk/core/seeded_too.py": "import agent_sdk.core.seeded\n",
     },
-    "sdk-is-lean": {"core/seeded.py": "import PySide6\n"},
-    "loop-knows-ports-only": {"loop/seeded.py": "import httpx\n"},
+    "sdk-is-lean": {"agent_sdk/core/seeded.py": "import PySide6\n"},
+    "loop-knows-ports-only": {"agent_sdk/loop/seeded.py": "import httpx\n"},
 }
 
 
@@ -46,12 +51,12 @@ def test_every_contract_has_a_seed() -> None:
 
 @pytest.mark.parametrize("contract", sorted(SEEDS))
 def test_seeded_violation_is_caught(contract: str, tmp_path: Path) -> None:
-    shutil.copytree(
-        PACKAGE, tmp_path / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__", "*.gguf")
-    )
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__", "*.gguf")
+        shutil.copytree(package, tmp_path / package.name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for name, text in SEEDS[contract].items():
-        (tmp_path / PACKAGE.name / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).write_text(text, encoding="utf-8")
 
     outcome = lint(tmp_path, "--contract", contract)
 

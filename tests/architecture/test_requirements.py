@@ -30,7 +30,10 @@ def test_file_holds_pins_only(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.in")), ids=lambda path: path.name)
 def test_source_holds_names_only(path: Path) -> None:
     for line in path.read_text(encoding="utf-8").splitlines():
-        assert re.fullmatch(r"-c runtime\.txt|[a-z0-9-]+", line), line
+        # A bound, or a platform, where one matters; never an address or a file.
+        assert re.fullmatch(
+            r"-c runtime\.txt|[a-z0-9-]+([<>=!]=?[0-9.]+,?)*( ; sys_platform == '[a-z0-9]+')?", line
+        ), line
 
 
 def test_pins_agree_with_each_other() -> None:
@@ -46,6 +49,7 @@ def test_pins_fit_the_project() -> None:
     declared = {
         "runtime.txt": project["dependencies"],
         "local.txt": project["optional-dependencies"]["local"],
+        "desktop.txt": project["optional-dependencies"]["desktop"],
     }
     for name, requirements in declared.items():
         pinned = pins(FOLDER / name)

@@ -5,11 +5,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "agent_sdk"
+PACKAGES = (PACKAGE, ROOT / "desktop")
 
 
-def modules(folder: Path = PACKAGE) -> list[Path]:
-    """Return the Python files under a folder, in order."""
-    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+def modules(*folders: Path) -> list[Path]:
+    """Return the Python files under folders, in order; under the packages, if none is named."""
+    found = (path for folder in folders or PACKAGES for path in folder.rglob("*.py"))
+    return sorted(path for path in found if "__pycache__" not in path.parts)
 
 
 def module_name(path: Path) -> str:
