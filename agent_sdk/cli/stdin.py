@@ -15,9 +15,9 @@ def read_prompt(given: str | None, *, fd: int) -> tuple[str, bool]:
     """Return the prompt, and whether standard input was waited for in vain.
 
     Text that is piped in goes behind the words of the command line, so that
-    ``git diff | zpi -p 'Review this.'`` does what it says. A pipe that stays
-    silent for three seconds is left alone: whoever started the program may
-    just have let it inherit one.
+    ``git diff | zpi -p 'Review this.'`` does what it says. A pipe (or the
+    socket that some programs use for one) that stays silent for three seconds
+    is left alone: whoever started the program may just have let it inherit one.
 
     Args:
         given: The prompt of the command line; None if it has none.
@@ -38,9 +38,10 @@ def read_prompt(given: str | None, *, fd: int) -> tuple[str, bool]:
     if not given.strip():
         raise InvalidInput("The prompt is empty.", hint="Say what shall be done.")
     kind = os.fstat(fd).st_mode
-    if not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
+    waits = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
+    if not (waits or stat.S_ISREG(kind)):
         return given, False
-    if stat.S_ISFIFO(kind) and not _ready(fd):
+    if waits and not _ready(fd):
         return given, True
     text = _decoded(_read(fd))
     return (f"{given}\n\n{text}" if text.strip() else given), False
@@ -54,9 +55,20 @@ def _ready(fd: int) -> bool:
 
 def _read(fd: int) -> bytes:
     parts = []
-    while chunk := os.read(fd, _CHUNK):
+    while True:
+        try:
+            chunk = os.read(fd, _CHUNK)
+        except BlockingIOError:  # another program has set the pipe so
+            select.select([fd], [], [])
+            continue
+        except OSError as error:
+            raise InvalidInput(
+                f"Standard input cannot be read: {error.strerror}.",
+                hint="Give the prompt behind -p.",
+            ) from error
+        if not chunk:
+            return b"".join(parts)
         parts.append(chunk)
-    return b"".join(parts)
 
 
 def _decoded(data: bytes) -> str:

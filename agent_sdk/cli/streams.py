@@ -1,6 +1,7 @@
 """The three standard streams, as the program finds them: open, closed, or with nobody behind them."""
 
 import os
+import select
 import sys
 
 from typing_extensions import override
@@ -41,7 +42,10 @@ class Out:
         view = memoryview(data)
         try:
             while view:
-                view = view[os.write(self._fd, view) :]
+                try:
+                    view = view[os.write(self._fd, view) :]
+                except BlockingIOError:  # another program has set the pipe so
+                    select.select([], [self._fd], [])
         except OSError as error:
             gone = isinstance(error, BrokenPipeError)
             raise OutputLost(gone=gone, reason=error.strerror or str(error)) from error
