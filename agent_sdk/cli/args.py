@@ -67,18 +67,14 @@ def parse_args(argv: Sequence[str], *, tr: Translator, version: str) -> Args:
     parser = _build(tr, version)
     found = parser.parse_args(list(argv))
     if found.command in ("models", "sessions"):
+        _check_listing(parser, found)
         return Args(command=found.command, cwd=found.cwd, every_project=found.all)
     if found.command is not None:
         raise InvalidInput(
             f"There is no command {found.command!r}.",
             hint="Commands: models, sessions. A prompt goes behind -p.",
         )
-    if not found.print_given:
-        raise InvalidInput("There is no prompt.", hint="Give one: zpi -p 'What is this project?'")
-    if found.resume and found.continue_latest:
-        raise InvalidInput("--resume and --continue exclude each other.", hint="Give one of them.")
-    if found.max_turns is not None and found.max_turns < 1:
-        raise InvalidInput(f"--max-turns must be at least 1, not {found.max_turns}.")
+    _check_run(found)
     return Args(
         prompt=found.prompt,
         output_format=found.output_format,
@@ -94,6 +90,40 @@ def parse_args(argv: Sequence[str], *, tr: Translator, version: str) -> Args:
         disallowed_tools=tuple(found.disallowed_tools or ()),
         persist=not found.no_persist,
     )
+
+
+def _check_run(found: argparse.Namespace) -> None:
+    """Refuse options that miss something or exclude each other.
+
+    Raises:
+        InvalidInput: If there are such.
+    """
+    if not found.print_given:
+        raise InvalidInput("There is no prompt.", hint="Give one: zpi -p 'What is this project?'")
+    if found.all:
+        raise InvalidInput("--all belongs to 'zpi sessions'.", hint="Leave it out.")
+    if found.resume and found.continue_latest:
+        raise InvalidInput("--resume and --continue exclude each other.", hint="Give one of them.")
+    if found.no_persist and (found.resume or found.continue_latest):
+        raise InvalidInput(
+            "--no-session-persistence begins a session of its own; it cannot go on with one.",
+            hint="Leave it out, or leave out --resume and --continue.",
+        )
+    if found.max_turns is not None and found.max_turns < 1:
+        raise InvalidInput(f"--max-turns must be at least 1, not {found.max_turns}.")
+
+
+def _check_listing(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
+    """Refuse options that a command would ignore.
+
+    Raises:
+        InvalidInput: If there is one.
+    """
+    takes = ("cwd", "all") if found.command == "sessions" else ("cwd",)
+    for name, value in vars(found).items():
+        if name not in ("command", *takes) and value != parser.get_default(name):
+            shown = " and ".join(f"--{option}" for option in takes)
+            raise InvalidInput(f"'zpi {found.command}' takes {shown} and nothing else.")
 
 
 class _Print(argparse.Action):

@@ -46,6 +46,12 @@ def test_prompt_from_standard_input() -> None:
         (["-p", "x", "--permission-mode", "yolo"], "yolo"),
         (["-p", "x", "-c", "-r", "abc"], "--resume"),
         (["dance"], "dance"),
+        (["-p", "x", "-r", "abc", "--no-session-persistence"], "--no-session-persistence"),
+        (["-p", "x", "-c", "--no-session-persistence"], "--no-session-persistence"),
+        (["-p", "x", "--all"], "--all"),
+        (["sessions", "--output-format", "json"], "--cwd and --all"),
+        (["models", "-p", "x"], "--cwd"),
+        (["models", "--all"], "--cwd"),
         (["-p", "x", "--thinking", "hard"], "hard"),
     ],
 )
@@ -56,6 +62,7 @@ def test_what_cannot_be_understood_is_named(argv: list[str], named: str) -> None
 
 def test_lists() -> None:
     assert parse("models").command == "models"
+    assert parse("sessions", "--all").every_project
     assert parse("sessions", "--cwd", "/x") == Args(command="sessions", cwd="/x")
 
 
