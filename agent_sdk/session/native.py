@@ -134,11 +134,9 @@ def native_session(
         thinking_level: Reasoning level wanted; clamped to what the model knows.
         max_turns: Most requests of one run; None for no limit.
     """
-    outputs = outputs_folder(manager)
-    hub = EventHub()
+    outputs, hub = outputs_folder(manager), EventHub()
     granted = manager.state.permission_rules
     layers = session_layers(settings=settings, rules=rules, granted=granted, outputs=outputs)
-    permissions = _engine(manager, layers, mode=mode, asker=asker, hub=hub, ids=ids)
     tools = native_tools(
         processes=processes,
         environ=environ,
@@ -151,7 +149,7 @@ def native_session(
         provider=provider,
         model=model,
         tools=tools,
-        permissions=permissions,
+        permissions=_engine(manager, layers, mode=mode, asker=asker, hub=hub, ids=ids),
         hub=hub,
         system=system_sections(cwd=manager.cwd, tools=tools),
         bound=ResultBounds(model=model, folder=outputs),
