@@ -5,6 +5,7 @@ from agent_sdk.cli.i18n import Translator
 from agent_sdk.providers.models import Model
 from agent_sdk.providers.transport import is_local
 from agent_sdk.session.listing import SessionSummary, list_sessions
+from agent_sdk.tools.path_text import visible
 
 _WIDTH = 60
 
@@ -19,7 +20,7 @@ async def models_text(around: compose.Surroundings, *, tr: Translator) -> bytes:
     runtime.offer(await local.find())
     rows = [_row(model, ready=ready, tr=tr) for model, ready in runtime.available()]
     lines = [tr("Models (* can be used now; the others need a key):"), *rows]
-    return ("\n".join(lines) + "\n").encode()
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
 def _row(model: Model, *, ready: bool, tr: Translator) -> str:
@@ -48,7 +49,8 @@ def sessions_text(around: compose.Surroundings, *, tr: Translator, every: bool) 
     """
     found = list_sessions(around.agent_dir / "sessions", None if every else around.cwd)
     if not found:
-        return (tr("There are no sessions for {folder}.", folder=around.cwd) + "\n").encode()
+        text = tr("There are no sessions for {folder}.", folder=visible(around.cwd))
+        return f"{text}\n".encode()
     return "".join(_line(summary, tr=tr, every=every) for summary in found).encode(
         "utf-8", "replace"
     )

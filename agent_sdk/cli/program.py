@@ -154,7 +154,7 @@ class Program:
             case _:
                 assert_never(self._args.output_format)
         init = adapter.init(
-            cwd=session.manager.cwd,
+            cwd=os.fsencode(session.manager.cwd).decode("utf-8", "replace"),  # JSON has no bytes
             tools=list(session.tool_names),
             permission_mode=session.permissions.mode,
             version=agent_sdk.__version__,

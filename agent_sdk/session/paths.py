@@ -26,13 +26,19 @@ def agent_dir(environ: Mapping[str, str]) -> Path:
         environ: Environment: ``ZPI_AGENT_DIR``, or the user's home folder.
 
     Raises:
-        InvalidInput: If ``ZPI_AGENT_DIR`` is not an absolute path.
+        InvalidInput: If ``ZPI_AGENT_DIR`` is not an absolute path, or it is not
+            set and there is no home folder.
     """
     named = environ.get("ZPI_AGENT_DIR", "")
     if not named:
-        home = environ.get("USERPROFILE" if os.name == "nt" else "HOME") or Path.home()
+        home = environ.get("USERPROFILE" if os.name == "nt" else "HOME") or os.path.expanduser("~")  # noqa: PTH111 - raises nothing
+        if not os.path.isabs(home):  # noqa: PTH117 - as above
+            raise InvalidInput(
+                "No home folder is known, where ZPI keeps its sessions.",
+                hint="Set HOME, or ZPI_AGENT_DIR.",
+            )
         return Path(home) / ".zpi" / "agent"
-    path = Path(named).expanduser()
+    path = Path(os.path.expanduser(named))  # noqa: PTH111 - raises nothing for an unknown user
     if not path.is_absolute():
         raise InvalidInput(
             f"ZPI_AGENT_DIR is {named!r}, which is not an absolute path.",

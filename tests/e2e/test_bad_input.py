@@ -300,3 +300,22 @@ async def test_damaged_settings_of_a_project(cli: Cli) -> None:
         assert server.requests == []  # a rule that cannot be read might be one that denies
     could_not_start(done, "settings.json", cli.project.name)
     assert path.read_bytes() == b'{"permissions": '
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that are no UTF-8")
+async def test_a_folder_whose_name_is_no_text_can_be_told_of(tmp_path: Path) -> None:
+    cli = Cli(tmp_path, project=tmp_path / os.fsdecode(b"old\xff"))
+    listed = await cli.run("sessions")
+    assert (listed.code, listed.text) == (0, f"There are no sessions for {tmp_path}/old\\xff.\n")
+    async with MockServer(ANSWER) as server:
+        cli.use(server)
+        done = await cli.run("-p", "Hi.", "--output-format", "stream-json")
+    assert (done.code, done.complaint) == (0, "")
+    assert done.messages[0]["cwd"] == f"{tmp_path}/old\ufffd"
+
+
+async def test_a_home_of_nobody_is_said(cli: Cli) -> None:
+    done = await cli.run("sessions", env={"ZPI_AGENT_DIR": "~no-such-user/zpi"})
+    assert done.code == 2
+    assert "~no-such-user/zpi" in done.complaint
+    assert "Traceback" not in done.complaint
