@@ -54,7 +54,7 @@ def _ready(fd: int) -> bool:
 
 
 def _read(fd: int) -> bytes:
-    parts = []
+    parts: list[bytes] = []
     while True:
         try:
             chunk = os.read(fd, _CHUNK)
