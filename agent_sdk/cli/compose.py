@@ -24,6 +24,7 @@ from agent_sdk.providers.endpoints import secret_variables
 from agent_sdk.providers.local_models import LocalModels, choose_model
 from agent_sdk.providers.registry import ModelRegistry, load_registry
 from agent_sdk.providers.runtime import ModelRuntime
+from agent_sdk.providers.transport import stop_searches
 from agent_sdk.session.agent_session import AgentSession
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.native import native_session, user_home
@@ -66,6 +67,7 @@ def look_around(args: Args) -> Surroundings:
     secrets = harden_process(secret_variables(registry))
     redactor = Redactor(secrets.values())
     sink = StderrSink(stream=sys.stderr, redactor=redactor)
+    stop_searches()
     attach_logging(sink=sink, redactor=redactor, logger=logging.getLogger())
     return Surroundings(
         environ=dict(os.environ),

@@ -143,12 +143,10 @@ class HttpTransport:
 
 
 def _wire_class() -> "type[Wire]":
-    """Load httpx, but neither its command line nor what it looks for in vain.
+    """Load httpx, but not its command line.
 
     httpx imports its command line wherever click, rich and pygments are
     installed, which takes longer than all the rest; without them it goes on.
-    Its core tries to import sniffio several times a request; where that is not
-    installed, each time is a search through all folders of the path.
     """
     modules = cast("dict[str, object]", sys.modules)
     command_line = "httpx._main"
@@ -159,9 +157,19 @@ def _wire_class() -> "type[Wire]":
 
     if keep_out:
         del modules[command_line]
+    return Wire
+
+
+def stop_searches() -> None:
+    """Let the HTTP library not look for what is not installed; for whole programs only.
+
+    Its core tries to import sniffio several times a request; where that is not
+    installed, each time is a search through all folders of the path. What this
+    changes holds for the whole process, which is why no provider does it.
+    """
+    modules = cast("dict[str, object]", sys.modules)
     if "sniffio" not in modules and PathFinder.find_spec("sniffio") is None:
         modules["sniffio"] = None
-    return Wire
 
 
 _LOCAL_DOMAINS: Final = (".localhost", ".local", ".lan", ".internal", ".home.arpa")

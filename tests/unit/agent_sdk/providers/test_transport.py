@@ -5,6 +5,7 @@ import logging
 import socket
 import ssl
 import struct
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -540,3 +541,13 @@ async def test_the_log_of_the_libraries_holds_no_key(caplog: pytest.LogCaptureFi
         await fetch(made, port)
     assert caplog.records
     assert KEY not in caplog.text
+
+
+def test_loading_the_http_library_leaves_the_program_as_it_was() -> None:
+    code = (
+        "import sys; from agent_sdk.providers import transport; transport._wire_class()\n"
+        "assert 'httpx' in sys.modules\n"
+        "print([name for name, module in sys.modules.items() if module is None])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
