@@ -86,6 +86,7 @@ class MainWindow(QMainWindow):
         self._connect()
         self._restore_place()
         self._choose_page()
+        self.pages.setFocus()
 
     # ---------------------------------------------------------------- actions
 

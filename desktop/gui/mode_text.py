@@ -32,9 +32,9 @@ def mode_meaning(mode: str) -> str:
 
 
 def thinking_name(level: str) -> str:
-    """Return a reasoning level's name; the empty one is none."""
+    """Return a reasoning level's name; the empty one is no reasoning."""
     return {
-        "": tr("None"),
+        "": tr("Off"),
         "minimal": tr("Minimal"),
         "low": tr("Low"),
         "medium": tr("Medium"),

@@ -24,7 +24,7 @@ from desktop.gui.sidebar_model import ENTRY, SidebarModel, title_of
 from desktop.gui.sidebar_rows import MoreEntry, ProjectEntry, SessionEntry
 from desktop.gui.state import WORKING, ShellState
 from desktop.gui.widgets.base import IconButton, PlainLabel, TranslatedWidget, button
-from desktop.gui.widgets.confirm import confirm
+from desktop.gui.widgets.confirm import confirm, tell
 from desktop.gui.widgets.ime import ENTER
 
 _TURN_MS = 80
@@ -260,13 +260,7 @@ class Sidebar(TranslatedWidget):
         """Ask whether a session is to be deleted, naming what goes."""
         if row.status in WORKING:
             text = tr("It is running. Stop it first, then delete it.")
-            confirm(
-                self,
-                title=tr("This session is running"),
-                text=text,
-                action=tr("OK"),
-                on_yes=lambda: None,
-            )
+            tell(self, title=tr("This session is running"), text=text)
             return
         project = self._state.project(row.project_id)
         text = tr(

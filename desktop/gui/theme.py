@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
 from desktop.gui.palette import DARK, LIGHT, Tokens
@@ -43,6 +43,7 @@ _MONO = (
     "DejaVu Sans Mono",
     "Liberation Mono",
 )
+_ARROWS = Path(__file__).with_name("qss")
 _SHEET = Path(__file__).with_name("qss") / "window.qss"
 
 
@@ -65,12 +66,22 @@ def font_families(system: str, installed: frozenset[str], *, mono: bool) -> list
 
 
 def fill_sheet(template: str, tokens: Tokens, sizes: Mapping[str, int]) -> str:
-    """Return the style sheet with colours and sizes (pixels) in the ``@{name}`` places.
+    """Return the style sheet with its ``@{name}`` places filled.
+
+    Args:
+        template: The sheet.
+        tokens: Colours.
+        sizes: Pixels.
 
     Raises:
         KeyError: If the sheet names what there is not.
     """
-    return _Sheet(template).substitute({**tokens.colours(), **sizes})
+    drawn = "dark" if tokens.dark else "light"
+    arrows = {
+        name.replace("-", "_"): (_ARROWS / f"{name}-{drawn}.svg").as_posix()
+        for name in ("arrow-down", "arrow-up")
+    }
+    return _Sheet(template).substitute({**tokens.colours(), **sizes, **arrows})
 
 
 class _Sheet(string.Template):
@@ -91,8 +102,8 @@ class Theme(QObject):
         self._mode: ThemeMode = mode
         self._size = _clamped(font_size)
         installed = frozenset(QFontDatabase.families())
-        general = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont).family()
-        fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
+        general = _family(QFontDatabase.SystemFont.GeneralFont)
+        fixed = _family(QFontDatabase.SystemFont.FixedFont)
         self._families = font_families(general, installed, mono=False)
         self._mono = font_families(fixed, installed, mono=True)
         self._tokens = self._wanted()
@@ -184,6 +195,11 @@ def set_kind(widget: QWidget, kind: str) -> None:
     style = widget.style()
     style.unpolish(widget)
     style.polish(widget)
+
+
+def _family(which: QFontDatabase.SystemFont) -> str:
+    """Return the family that the system's name for it stands for: ``Sans Serif`` is none."""
+    return QFontInfo(QFontDatabase.systemFont(which)).family()
 
 
 def _clamped(size: int) -> int:

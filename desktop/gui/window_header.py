@@ -1,6 +1,6 @@
 """The line on top of the chat: side bar, title, folder."""
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 from typing_extensions import override
 
@@ -22,6 +22,7 @@ class WindowHeader(TranslatedWidget):
         self.new = IconButton(icons=icons, name="plus", parent=self)
         self.title = ElidedLabel(kind="header", parent=self)
         self.folder = ElidedLabel(kind="muted", parent=self)
+        self.folder.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(8, 6, 16, 6)
         layout.setSpacing(6)

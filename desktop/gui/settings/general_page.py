@@ -37,7 +37,6 @@ class GeneralPage(TranslatedWidget):
         form.setContentsMargins(0, 0, 0, 0)
         form.setVerticalSpacing(8)
         form.setHorizontalSpacing(16)
-        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.addRow(self._scope)
         form.addRow(self._labels[0], self.mode)

@@ -152,7 +152,7 @@ class ModelsPage(TranslatedWidget):
         row.setProperty("kind", "card")
         name = PlainLabel(provider.name, parent=row)
         address = ElidedLabel(kind="muted", parent=row)
-        address.set_whole(provider.base_url)
+        address.set_whole(provider.base_url or tr("On this computer"))
         has_key = provider.source in {"stored", "session", "environment", "keyless"}
         source = PlainLabel(
             source_text(provider), kind="badge-good" if has_key else "badge", parent=row
@@ -164,7 +164,7 @@ class ModelsPage(TranslatedWidget):
         layout = QHBoxLayout(row)
         layout.setContentsMargins(12, 7, 8, 7)
         layout.addLayout(texts, 1)
-        layout.addWidget(source)
+        layout.addWidget(source, 0, Qt.AlignmentFlag.AlignVCenter)
         if provider.needs_key or provider.custom:
             change = button("ghost", parent=row)
             change.setText(tr("Change…") if has_key else tr("Add a key…"))

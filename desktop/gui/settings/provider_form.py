@@ -74,6 +74,7 @@ class ProviderForm(TranslatedWidget):
         """Show a provider that is to be changed, or begin with the first preset."""
         self._fixed = provider
         self._listed = None
+        self.preset.clear()
         self._models_changed()
 
     def draft(self) -> ProviderDraft:
@@ -126,7 +127,6 @@ class ProviderForm(TranslatedWidget):
             self.api.addItem(api_name(api), api)
         self._form = QFormLayout()
         self._form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        self._form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         self._form.setLabelAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         self._form.setHorizontalSpacing(16)
         self._form.setVerticalSpacing(8)
@@ -173,15 +173,15 @@ class ProviderForm(TranslatedWidget):
         self._say_key()
         if presets == self._listed:
             return
+        chosen = self.preset.currentData() if self._listed else None
         self._listed = presets
-        chosen = self.preset.currentData()
         self.preset.blockSignals(True)
         self.preset.clear()
         for each in presets:
             self.preset.addItem(each.name, each.name)
         if self._fixed is None:
             self.preset.addItem(tr("Another provider…"), "")
-        at = self.preset.findData(chosen)
+        at = self.preset.findData(chosen) if chosen is not None else -1
         self.preset.setCurrentIndex(max(0, at))
         self.preset.blockSignals(False)
         self.preset.setEnabled(self._fixed is None)

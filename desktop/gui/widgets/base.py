@@ -32,11 +32,18 @@ class PlainLabel(QLabel):
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(wrap)
         if wrap:
-            self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-            self.setMinimumWidth(1)
+            policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+            policy.setHeightForWidth(True)
+            self.setSizePolicy(policy)
         if kind:
             self.setProperty("kind", kind)
         self.setText(text)
+
+    @override
+    def minimumSizeHint(self) -> QSize:
+        if not self.wordWrap():
+            return super().minimumSizeHint()
+        return QSize(1, self.fontMetrics().height())  # the rest follows from its width
 
     def set_kind(self, kind: str) -> None:
         """Change its look."""

@@ -10,7 +10,7 @@ from desktop.gui.widgets.base import PlainLabel, button
 
 
 class Confirmation(QDialog):
-    """A question with one way to do it and *Cancel*."""
+    """A question with one way to do it and *Cancel*; without a way it only tells."""
 
     def __init__(
         self, parent: QWidget, *, title: str, text: str, action: str, danger: bool
@@ -22,10 +22,11 @@ class Confirmation(QDialog):
         self.yes = button("danger" if danger else "primary", parent=self)
         self.yes.setText(action)
         self.yes.clicked.connect(self.accept)
+        self.yes.setVisible(bool(action))
         self.no = button(parent=self)
-        self.no.setText(tr("Cancel"))
+        self.no.setText(tr("Cancel") if action else tr("Close"))
         self.no.clicked.connect(self.reject)
-        (self.no if danger else self.yes).setDefault(True)
+        (self.no if danger or not action else self.yes).setDefault(True)
         buttons = QHBoxLayout()
         buttons.addStretch(1)
         buttons.addWidget(self.no)
@@ -37,6 +38,13 @@ class Confirmation(QDialog):
         layout.addWidget(PlainLabel(text, wrap=True, parent=self))
         layout.addSpacing(8)
         layout.addLayout(buttons)
+
+
+def tell(parent: QWidget, *, title: str, text: str) -> Confirmation:
+    """Tell something that needs no decision."""
+    told = Confirmation(parent.window(), title=title, text=text, action="", danger=False)
+    told.open()
+    return told
 
 
 def confirm(
