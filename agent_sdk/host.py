@@ -22,12 +22,20 @@ from agent_sdk.core.errors import (
     SessionDamaged,
     SessionLocked,
     SessionNotFound,
+    SessionReadOnly,
     SettingsDamaged,
     StorageError,
     ZpiError,
 )
 from agent_sdk.core.filelock import FileLock, try_lock
-from agent_sdk.core.fsio import create_file, make_dirs, replace_file, storage_error, sync_dir
+from agent_sdk.core.fsio import (
+    AppendLog,
+    create_file,
+    make_dirs,
+    replace_file,
+    storage_error,
+    sync_dir,
+)
 from agent_sdk.core.hardening import harden_process
 from agent_sdk.core.ids import Clock, Ids, RandomIds, SystemClock
 from agent_sdk.core.process import ProcessOwner
@@ -81,6 +89,7 @@ __all__ = [
     "Aborted",
     "AgentEvent",
     "AgentSession",
+    "AppendLog",
     "Asker",
     "AssistantMessage",
     "AssistantMessageAdded",
@@ -129,6 +138,7 @@ __all__ = [
     "SessionLocked",
     "SessionManager",
     "SessionNotFound",
+    "SessionReadOnly",
     "SessionState",
     "SessionSummary",
     "Settings",

@@ -239,6 +239,8 @@ class OpenedSession(_Frozen, frozen=True):
         epoch: Another epoch's seqs mean nothing.
         model: ``provider/id`` in force; empty if none is chosen yet.
         can_continue: Whether the last run was cut and can be continued.
+        error: Why the last run failed; None if it did not.
+        expired: Questions that a run which was cut left behind: too late to answer.
     """
 
     session: SessionInfo
@@ -252,3 +254,5 @@ class OpenedSession(_Frozen, frozen=True):
     thinking: str = ""
     permission_mode: str = "default"
     can_continue: bool = False
+    error: ErrorInfo | None = None
+    expired: tuple[PermissionAskedEvent, ...] = ()
