@@ -1,5 +1,6 @@
 """What starting a child takes and what comes of it, on every platform."""
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
@@ -77,16 +78,27 @@ def check_spec(spec: SpawnSpec, *, isabs: Callable[[str], bool]) -> None:
     """Refuse what the operating system would misunderstand.
 
     Raises:
-        ProcessError: If the program is not an absolute path, or a NUL is in
-            a string.
+        ProcessError: If the program is not an absolute path, a variable has
+            no usable name, or a string holds a NUL or cannot be encoded.
     """
     if not spec.argv or not isabs(spec.argv[0]):
         raise ProcessError(
             f"Cannot start {spec.argv[:1]!r}: the program must be an absolute path.",
             hint="Resolve it first.",
         )
+    for name in spec.env:
+        if not name or "=" in name:
+            raise ProcessError(
+                f"Cannot start {spec.argv[0]!r}: no variable can have the name {name!r}."
+            )
     for text in (spec.cwd, *spec.argv, *spec.env, *spec.env.values()):
         if "\0" in text:
             raise ProcessError(
                 f"Cannot start {spec.argv[0]!r}: an argument or variable holds a NUL character."
             )
+        try:
+            os.fsencode(text)
+        except UnicodeEncodeError:
+            raise ProcessError(
+                f"Cannot start {spec.argv[0]!r}: {text[:60]!r} is not valid Unicode."
+            ) from None

@@ -128,6 +128,7 @@ async def test_errors_apart_or_dropped(owner: ProcessOwner) -> None:
         (("bash", "-c", "true"), "absolute path"),
         ((), "absolute path"),
         (("/bin/echo", "a\0b"), "NUL"),
+        (("/bin/echo", "a\ud800b"), "not valid Unicode"),
         (("/no/such/program",), "No such file"),
         (("/etc/passwd",), "Permission denied"),
         (("/bin/echo", "x" * 3_000_000), "Argument list too long"),
@@ -140,6 +141,17 @@ async def test_what_cannot_be_started_is_named(
         await owner.spawn(SpawnSpec(argv=argv, cwd="/", env=ENV))
     assert not argv or argv[0] in str(caught.value)
     assert (await run(owner, bash("echo on")))[0] == "on\n"
+
+
+@pytest.mark.parametrize("name", ["", "A=B"])
+async def test_a_variable_without_a_usable_name_harms_no_other_child(
+    owner: ProcessOwner, name: str
+) -> None:
+    other = await owner.spawn(bash("sleep 60"))
+    with pytest.raises(ProcessError, match=f"name {name!r}"):
+        await owner.spawn(SpawnSpec(argv=("/bin/true",), cwd="/", env={name: "x"}))
+    assert (await run(owner, bash("echo on")))[0] == "on\n"
+    assert other.running
 
 
 async def test_missing_folder_is_told_apart(owner: ProcessOwner, tmp_path: Path) -> None:
