@@ -63,7 +63,10 @@ AGAIN = 0.85
 
 OPTIONS = ("--output-format", "stream-json", "--allowed-tools", "Read,Edit,Write,Bash")
 PART = re.compile(r"\[part-\d\d\]")
-MOMENTS = ("start", "request", "stream", "answer", "change", "bash", "result", "end", "any")
+MOMENTS = (
+    *("start", "request", "stream", "answer", "change"),
+    *("bash", "effect", "result", "end", "any"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +128,12 @@ class Victim:
             self._seen = stream.tell()
         return data
 
+    def has_done(self, number: int) -> bool:
+        """Whether the effect of a call can be seen."""
+        steps = (step for steps in steps_of(number // 10, "") for step in steps)
+        (step,) = (step for step in steps if step.number == number)
+        return effects(self._cli.project, step) > 0
+
     async def die(self, when: "Moment") -> bool:
         """Kill it at the moment; return whether it had not ended before."""
         async with asyncio.timeout(30):
@@ -161,8 +170,9 @@ class Moment:
 
     Attributes:
         name: One of ``MOMENTS``.
-        needle: What must have been printed or stored; nothing for none.
-        place: Where.
+        needle: What must have been printed or stored, the number of the request
+            that must have been made, or of the call whose effect must be seen.
+        place: Which of these it is; empty for none.
         pause: Seconds between that and the kill.
         frozen: Whether it is stopped before, see ``kill``.
     """
@@ -180,6 +190,8 @@ class Moment:
             return self.needle in victim.out
         if self.place == "stored":
             return self.needle in victim.stored()
+        if self.place == "done":
+            return victim.has_done(int(self.needle))
         return True
 
 
@@ -194,6 +206,7 @@ def moment(name: str, part: int, rng: random.Random, usual: "Usual") -> Moment:
         "answer": (f'"id":"{step.call_id}"'.encode(), "printed", 0.004),
         "change": (f'"toolUseId":"{step.call_id}"'.encode(), "stored", 0.012),
         "bash": (f'"toolUseId":"{step.call_id}"'.encode(), "stored", 0.3),
+        "effect": (b"%d" % rng.choice(steps).number, "done", 0.03),
         "result": (f'"tool_use_id":"{rng.choice(steps).call_id}"'.encode(), "printed", 0.006),
         "end": (last_words(part).encode(), "printed", 0.06),
         "any": (b"", "", usual.whole),
