@@ -430,9 +430,17 @@ def _keep_attributes(folder: Folder, name: str, *, fd: int, existing: os.stat_re
     if sys.platform == "linux":
         source = folder.open_file(name)
         try:
-            with contextlib.suppress(OSError):
-                for attribute in os.listxattr(source):
+            for attribute in _attributes(source):
+                with contextlib.suppress(OSError):  # some are not ours to set; others still are
                     os.setxattr(fd, attribute, os.getxattr(source, attribute))
         finally:
             os.close(source)
     os.fchmod(fd, mode)
+
+
+def _attributes(fd: int) -> list[str]:
+    """Return the names of a file's extended attributes; none where there are no such."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return os.listxattr(fd)
+    return []

@@ -155,6 +155,31 @@ async def test_extended_attributes_are_kept(bench: Workbench) -> None:
     assert os.getxattr(path, "user.note") == b"kept"
 
 
+async def test_an_attribute_that_cannot_be_set_costs_no_other(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if sys.platform != "linux":
+        pytest.skip("extended attributes of Linux")
+    path = bench.put("a", "one\n")
+    try:
+        for name in ("user.a", "user.b"):
+            os.setxattr(path, name, b"kept")
+    except OSError:
+        pytest.skip("no extended attributes here")
+    refused = os.listxattr(path)[0]
+    real = os.setxattr
+
+    def set_but_one(target: int, name: str, value: bytes) -> None:
+        if name == refused:
+            raise PermissionError(1, "Operation not permitted")
+        real(target, name, value)
+
+    monkeypatch.setattr(os, "setxattr", set_but_one)
+    await bench.read("a")
+    await bench.write("a", "two\n")
+    assert os.listxattr(path) == [n for n in ("user.a", "user.b") if n != refused]
+
+
 async def test_read_only_is_refused(bench: Workbench) -> None:
     bench.put("a", "one\n").chmod(0o444)
     await bench.read("a")
