@@ -41,6 +41,13 @@ RESTART_AFTER_MS = (0, 500, 2000, 5000)
 STEADY_SECONDS = 30.0
 """A host that lived so long did not die of how it was started."""
 
+FINAL_CODES = {
+    3: "Another ZPI is using the data folder.",
+    4: "The host and the window are of different versions.",
+    5: "The data folder cannot be used.",
+}
+"""Exit codes of a host that would end in the same way again."""
+
 QUIT_MS = 6000
 """How long a host may take to end; then it is killed."""
 
@@ -193,6 +200,9 @@ class Bridge(QObject):
             why = f"The host ended with code {code}."
         if time.monotonic() - self._started_at > STEADY_SECONDS:
             self._deaths = 0
+        if status == QProcess.ExitStatus.NormalExit and code in FINAL_CODES:
+            self._gone(FINAL_CODES[code], again=False)
+            return
         self._gone(why, again=True)
 
     def _gone(self, why: str, *, again: bool) -> None:
