@@ -2,9 +2,12 @@
 
 import asyncio
 import binascii
+import contextlib
 import os
-from collections.abc import Mapping
-from typing import Any
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from typing_extensions import override
@@ -29,6 +32,8 @@ from agent_sdk.tools.line_view import MAX_LINES, page
 from agent_sdk.tools.path_text import portable
 from agent_sdk.tools.paths import PathGuard, ResolvedPath, Target
 from agent_sdk.tools.text_codec import TextFile, decode, split_lines
+
+T = TypeVar("T")
 
 MAX_IMAGE = 3_932_160
 """Most bytes of an image, 3.75 MiB: 5 MiB as base64."""
@@ -145,16 +150,51 @@ class _Seen(Struct, frozen=True):
 async def _read_in_thread(
     resolved: ResolvedPath, args: ReadInput, model: Model
 ) -> tuple[ToolResult, _Seen]:
-    # Nobody waits for the thread when the time is up: it only reads, and ends by itself.
     try:
         async with asyncio.timeout(_DEADLINE_SECONDS):
-            return await asyncio.to_thread(_read, resolved, args, model=model, limit=MAX_FILE)
+            return await _in_own_thread(
+                lambda: _read(resolved, args, model=model, limit=MAX_FILE), name="zpi-read"
+            )
     except TimeoutError:
         raise ToolError(
             f"'{resolved.shown}' could not be read within {_DEADLINE_SECONDS:g} seconds."
         ) from None
     except OSError as error:
         raise explain(error, resolved) from error
+
+
+async def _in_own_thread(work: Callable[[], T], *, name: str) -> T:
+    """Run work that may hang in a thread for which nobody waits, not even the program's end.
+
+    The event loop's own threads are waited for when it is closed: one that
+    hangs, on a network drive that is gone say, would keep the program alive.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[T] = loop.create_future()
+
+    def run() -> None:
+        settle: Callable[[], None]
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            settle = partial(_fail, outcome, error)
+        else:
+            settle = partial(_succeed, outcome, result)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await outcome
+
+
+def _succeed(outcome: asyncio.Future[T], result: T) -> None:
+    if not outcome.done():
+        outcome.set_result(result)
+
+
+def _fail(outcome: asyncio.Future[T], error: BaseException) -> None:
+    if not outcome.done():
+        outcome.set_exception(error)
 
 
 def _read(

@@ -1,13 +1,17 @@
+import asyncio
 import base64
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from agent_sdk.core.errors import InvalidToolInput, ToolError
+from agent_sdk.core.fsio_at import read_regular
 from agent_sdk.providers.messages import ImageBlock, TextBlock
 from agent_sdk.providers.models import Model
+from agent_sdk.tools import read
 from agent_sdk.tools.line_view import page
 from agent_sdk.tools.read import MAX_IMAGE, image_type
 from tests.support.file_tools import SIGHTED, Workbench
@@ -228,3 +232,25 @@ async def test_read_only_the_readable(bench: Workbench) -> None:
     bench.put("a", "x").chmod(0)
     with pytest.raises(ToolError, match="permission denied"):
         await bench.read("a")
+
+
+def test_a_read_that_hangs_does_not_keep_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, ended = threading.Event(), threading.Event()
+    path = tmp_path / "large"
+    path.write_bytes(b"x" * 100_000)
+
+    def slow(name: str, limit: int) -> tuple[bytes, os.stat_result]:
+        if limit >= 100_000 and not hangs.wait(20):
+            ended.set()
+        return read_regular(name, limit)
+
+    monkeypatch.setattr(read, "read_regular", slow)
+    monkeypatch.setattr(read, "_DEADLINE_SECONDS", 0.05)
+    try:
+        with pytest.raises(ToolError, match="could not be read within"):
+            asyncio.run(Workbench(tmp_path).read("large"))
+        assert not ended.is_set()  # the loop has been closed while the read still hung
+    finally:
+        hangs.set()
