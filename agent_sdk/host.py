@@ -58,12 +58,27 @@ from agent_sdk.loop.types import (
 from agent_sdk.permissions.engine import Asker, PermissionReply
 from agent_sdk.permissions.modes import PERMISSION_MODES, PermissionMode, parse_mode
 from agent_sdk.providers.base import ModelRequest, Provider, StreamDone, StreamFailed
-from agent_sdk.providers.endpoints import secret_variables
+from agent_sdk.providers.endpoints import (
+    CUSTOM,
+    checked_url,
+    origin,
+    secret_variables,
+    shorten,
+)
 from agent_sdk.providers.local_models import LocalModels, choose_model
 from agent_sdk.providers.messages import AssistantMessage, Origin, TextBlock, UserMessage
 from agent_sdk.providers.models import Model
-from agent_sdk.providers.registry import ModelRegistry, ProviderInfo, load_registry
-from agent_sdk.providers.runtime import ModelRuntime, NothingAvailable
+from agent_sdk.providers.probe import Probed, probe_model
+from agent_sdk.providers.registry import (
+    ModelEntry,
+    ModelRegistry,
+    ProviderEntry,
+    ProviderInfo,
+    is_provider_name,
+    load_registry,
+)
+from agent_sdk.providers.runtime import ModelChoice, ModelRuntime, NothingAvailable
+from agent_sdk.providers.transport import is_local
 from agent_sdk.session.agent_session import AgentSession
 from agent_sdk.session.history import SessionState
 from agent_sdk.session.listing import SessionSummary, list_sessions
@@ -84,6 +99,7 @@ from agent_sdk.session.replay import LastRun, Replay, in_view
 from agent_sdk.session.settings import Settings, load_settings
 
 __all__ = [
+    "CUSTOM",
     "PERMISSION_MODES",
     "AbortSignal",
     "Aborted",
@@ -109,6 +125,8 @@ __all__ = [
     "LocalModels",
     "Model",
     "ModelChangeRecord",
+    "ModelChoice",
+    "ModelEntry",
     "ModelRegistry",
     "ModelRequest",
     "ModelRuntime",
@@ -121,9 +139,11 @@ __all__ = [
     "PermissionReplied",
     "PermissionReply",
     "Prices",
+    "Probed",
     "ProcessOwner",
     "Projector",
     "Provider",
+    "ProviderEntry",
     "ProviderError",
     "ProviderInfo",
     "RandomIds",
@@ -161,19 +181,25 @@ __all__ = [
     "assistant_record",
     "attach_logging",
     "change_model",
+    "checked_url",
     "choose_model",
     "create_file",
     "harden_process",
     "in_view",
+    "is_local",
+    "is_provider_name",
     "list_sessions",
     "load_registry",
     "load_settings",
     "make_dirs",
     "native_session",
+    "origin",
     "parse_mode",
+    "probe_model",
     "replace_file",
     "secret_variables",
     "session_path",
+    "shorten",
     "storage_error",
     "subscribe_event_log",
     "sync_dir",
