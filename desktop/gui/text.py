@@ -72,9 +72,12 @@ def one_line(text: str, limit: int = 200) -> str:
 
 def duration(seconds: float) -> str:
     """Return a time span in the short form of the field, such as ``1 m 12 s``."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
+    return f"{seconds:.1f} s" if seconds < 9.95 else elapsed(seconds)
+
+
+def elapsed(seconds: float) -> str:
+    """Return a time span that is still growing, in whole seconds."""
+    whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)

@@ -158,6 +158,16 @@ class _Renderer(RendererHTML):
         )
         return "</a>" if allowed_link(str(start.attrs.get("href", ""))) else "</span>"
 
+    def heading_open(  # noqa: PLR0917 - the signature is markdown-it's
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return f'<p class="{tokens[idx].tag}">'  # Qt has sizes of its own for h1 to h6
+
+    def heading_close(  # noqa: PLR0917 - the signature is markdown-it's
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return "</p>"
+
     def table_open(  # noqa: PLR0917 - the signature is markdown-it's
         self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
     ) -> str:

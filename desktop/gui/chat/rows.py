@@ -6,7 +6,7 @@ unfolded.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, assert_never
 
 from agent_sdk.events.wire import (
@@ -106,6 +106,7 @@ class ErrorItem:
 
     code: str
     text: str
+    hint: str = ""
     can_retry: bool = False
 
 
@@ -335,11 +336,11 @@ def _after(message: MessageState, context: Context) -> Iterator[_Spec]:
         yield ("cut", "line", LineItem("aborted"))
     elif error and not any(error in item.text or item.text in error for item in told):
         can_retry = context.last and context.can_retry and not told
-        yield ("error", "error", ErrorItem("", error, can_retry))
+        yield ("error", "error", ErrorItem("", error, can_retry=can_retry))
     for at, item in enumerate(message.notices):
         if isinstance(item, ErrorItem):
             last = context.last and at == len(message.notices) - 1
-            shown = ErrorItem(item.code, item.text, last and context.can_retry)
+            shown = replace(item, can_retry=last and context.can_retry)
             yield (f"notice/{at}", "error", shown)
         else:
             yield (f"notice/{at}", "line", item)

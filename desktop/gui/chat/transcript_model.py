@@ -46,6 +46,7 @@ from desktop.gui.chat.rows import (
     build,
     keep,
 )
+from desktop.gui.chat.run_state import RunState
 from desktop.gui.chat.segments import Flow
 from desktop.gui.chat.turns import is_human, summary_of
 
@@ -91,11 +92,7 @@ class TranscriptModel:
         self._blank: dict[int, Row] = {}
         self._end_rows: list[Row] = []
         self._end_notices: list[LineItem | ErrorItem] = []
-        self._waiting: dict[str, str] = {}  # request → call
-        self._running = False
-        self._retry = ""
-        self._since = 0.0
-        self._can_continue = False
+        self._run = RunState()
         self._changes = Changes(reset=True)
 
     # ---------------------------------------------------------------- facts
@@ -113,12 +110,12 @@ class TranscriptModel:
     @property
     def running(self) -> bool:
         """Whether a run is going on."""
-        return self._running
+        return self._run.running
 
     @property
     def can_continue(self) -> bool:
         """Whether the last run was cut or failed and can be continued."""
-        return self._can_continue and not self._running
+        return self._run.can_continue
 
     def size(self, index: int) -> int:
         """Return the characters of a message, as far as they are known."""
@@ -164,17 +161,24 @@ class TranscriptModel:
         self._forget()
 
     def open(self, opened: OpenedSession) -> None:
-        """Show a session: its tail is loaded, of the rest only sizes are known."""
+        """Show a session: its tail is loaded, of the rest only sizes are known.
+
+        When it is the session that is shown already, what was loaded before
+        the tail stays loaded.
+        """
+        kept = self._messages if opened.session.id == self._session_id else []
         self._forget()
         self._session_id = opened.session.id
         self._seq = opened.seq
-        self._messages = [None] * opened.count
+        self._messages = [*kept[: opened.page.first]]
+        self._messages += [None] * (opened.count - len(self._messages))
         self._sizes = [*opened.sizes[: opened.count]]
         self._sizes += [0] * (opened.count - len(self._sizes))
-        self._can_continue = opened.can_continue
-        self._running = opened.row.status in ("running", "retry", "waiting")
-        self._since = self._clock() if self._running else 0.0
+        self._index = {m.info.id: at for at, m in enumerate(kept) if m is not None}
+        self._run = RunState(opened, now=self._clock())
         self.load(opened.page)
+        if opened.error is not None:
+            self._notice(ErrorItem(opened.error.code, opened.error.text, opened.error.hint))
 
     def load(self, page: TranscriptPage) -> None:
         """Take messages that were asked for; what is loaded already stays as it is."""
@@ -191,13 +195,14 @@ class TranscriptModel:
         )
 
     def set_waiting(self, asked: Iterable[PermissionAskedEvent]) -> None:
-        """Take the questions of this session that wait for an answer."""
-        waiting = {a.request_id: a.call_id for a in asked if a.session_id == self._session_id}
-        if waiting != self._waiting:
-            for call_id in {*waiting.values()} ^ {*self._waiting.values()}:
-                self._call_changed(call_id)
-            self._waiting = waiting
-            self._end_changed()
+        """Take the questions that wait for an answer; those of other sessions do not count."""
+        mine = [each for each in asked if each.session_id == self._session_id]
+        for call_id in self._run.set_waiting(mine):
+            self._call_changed(call_id)
+
+    def add_error(self, error: ErrorItem) -> None:
+        """Show an error of the window's own at the end."""
+        self._notice(error)
 
     def apply(self, event: Event) -> None:
         """Take an event; one that is known already, or of another session, changes nothing."""
@@ -219,10 +224,10 @@ class TranscriptModel:
             case SessionError():
                 self._error(body)
             case PermissionAskedEvent():
-                self._waiting[body.request_id] = body.call_id
+                self._run.waiting[body.request_id] = body.call_id
                 self._call_changed(body.call_id)
             case PermissionRepliedEvent():
-                self._call_changed(self._waiting.pop(body.request_id, ""))
+                self._call_changed(self._run.waiting.pop(body.request_id, ""))
             case _:
                 pass  # titles, todos and files are shown elsewhere
 
@@ -304,22 +309,11 @@ class TranscriptModel:
     # ---------------------------------------------------------------- session
 
     def _status(self, status: SessionStatus) -> None:
-        running = status.status != "idle"
-        if running and not self._running:
-            self._since = self._clock()
-            self._can_continue = False
-        if self._running and not running:
-            self._ended(status.reason)
-        self._retry = status.reason if status.status == "retry" else ""
-        self._running = running
-        self._recent_changed()
-
-    def _ended(self, reason: str) -> None:
-        self._can_continue = reason in ("error", "interrupted", "aborted")
+        took = self._run.take(status, now=self._clock())
         last = self._messages[-1] if self._messages else None
-        if last is not None and last.info.role == "assistant" and self._since:
-            last.seconds = self._clock() - self._since
-        self._since = 0.0
+        if took and last is not None and last.info.role == "assistant":
+            last.seconds = took
+        self._recent_changed()
 
     def _error(self, error: SessionError) -> None:
         if error.level == "error":
@@ -337,13 +331,14 @@ class TranscriptModel:
         for at in range(len(self._messages) - 1, -1, -1):
             message = self._messages[at]
             if message is None or not call_id:
-                return
+                break
             if any(
                 isinstance(s.part, ToolPart) and s.part.call_id == call_id
                 for s in message.parts.values()
             ):
                 self._changes.entries.add(at)
-                return
+                break
+        self._end_changed()
 
     def _recent_changed(self) -> None:
         """Whatever looks different while a run goes on: the messages of the last turn."""
@@ -376,17 +371,26 @@ class TranscriptModel:
     def _context(self, index: int, message: MessageState) -> Context:
         last = index == len(self._messages) - 1
         following = None if last else self._messages[index + 1]
-        ends = (last and not self._running) or (following is not None and is_human(following))
+        ends = (last and not self.running) or (following is not None and is_human(following))
         summary: SummaryItem | None = None
         if ends and message.info.role == "assistant":
             summary = summary_of(self._messages, index)
         return Context(
-            active=self._running,
-            waiting=frozenset(self._waiting.values()),
+            active=self._run.owns(message.info.id, last_turn=self._in_last_turn(index)),
+            waiting=frozenset(self._run.waiting.values()),
             last=last,
             can_retry=self.can_continue,
             summary=summary,
         )
+
+    def _in_last_turn(self, index: int) -> bool:
+        if not self.running:
+            return False
+        for at in range(len(self._messages) - 1, index, -1):
+            message = self._messages[at]
+            if message is None or is_human(message):
+                return False
+        return True
 
     def _end(self) -> list[Row]:
         before = {row.key: row for row in self._end_rows}
@@ -399,8 +403,8 @@ class TranscriptModel:
         for at, notice in enumerate(self._end_notices):
             kind: RowKind = "error" if isinstance(notice, ErrorItem) else "line"
             yield (f"notice/{at}", kind, notice)
-        if self._running and not self._waiting:
-            yield ("working", "working", WorkingItem(self._since, self._retry))
+        if self.running and not self._run.waiting:
+            yield ("working", "working", WorkingItem(self._run.since, self._run.retry))
         last = self._messages[-1] if self._messages else None
         if self.can_continue and not (last is not None and _shows_error(last)):
             yield ("interrupted", "line", LineItem("interrupted", level="warning"))
