@@ -423,20 +423,22 @@ def _run(
 
 
 def run(folder: Path, arguments: Sequence[str]) -> int:
-    """Run ``zpi`` in the caller's folder; without arguments say how to."""
-    if not arguments:
-        say(f"{_why_no_window()} Ask at the command line: {ASK}")
+    """Open the window; with arguments run ``zpi`` with them, in the caller's folder."""
+    if not arguments and not has_display():
+        say(f"There is no display here for ZPI's window. Ask at the command line: {ASK}")
         return 2
-    command = [str(venv_program(folder, "zpi")), *arguments]
+    program = "zpi" if arguments else "zpi-desktop"
+    command = [str(venv_program(folder, program)), *arguments]
     if os.name != "nt":  # there, exec would return to the shell at once
         os.execv(command[0], command)
     return subprocess.run(command, check=False).returncode
 
 
-def _why_no_window() -> str:
-    if sys.platform == "linux" and not ({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()):
-        return "There is no display here, and ZPI's window is not built yet."
-    return "ZPI's window is not built yet."
+def has_display() -> bool:
+    """Whether a window can be shown, as far as the environment tells."""
+    if sys.platform != "linux":
+        return True
+    return any(os.environ.get(n) for n in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import sys
 import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import NoReturn
 
 import agent_sdk
 from agent_sdk.host import (
@@ -198,8 +199,13 @@ def main() -> int:
     return asyncio.run(serve_stdio(around, redactor))
 
 
-if __name__ == "__main__":
-    # A thread that reads a pipe for ever must not keep the interpreter from ending.
+def run() -> NoReturn:
+    """Entry point of the program ``zpi-host``."""
     code = main()
     sys.stderr.flush()
+    # A thread that reads a pipe for ever must not keep the interpreter from ending.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    run()

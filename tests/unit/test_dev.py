@@ -1,5 +1,6 @@
 """dev.py: what it understands, what it installs, and when it does nothing."""
 
+import contextlib
 import functools
 import json
 import os
@@ -84,9 +85,26 @@ def test_bad_command_line(line: str) -> None:
         dev.parse(line.split())
 
 
-def test_run_without_arguments_names_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_without_a_display_names_the_command_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
     assert dev.run(Path("unused"), []) == 2
     assert dev.ASK in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "program"), [([], "zpi-desktop"), (["-p", "hi"], "zpi")])
+def test_run_opens_the_window_or_runs_the_command_line(
+    words: list[str], program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPLAY", ":9")
+    started: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda path, command: started.append(command))
+    with contextlib.suppress(OSError):  # nothing replaces this process, so it goes on
+        dev.run(Path("/venv"), words)
+    assert started == [[str(dev.venv_program(Path("/venv"), program)), *words]]
 
 
 def test_help_needs_no_set_up(capsys: pytest.CaptureFixture[str], system: System) -> None:
