@@ -97,7 +97,10 @@ def embedded_model(gguf: str = "") -> Model | None:
 
 
 def _checked(given: str) -> Path:
-    path = Path(os.path.expanduser(given))  # noqa: PTH111 - raises nothing for an unknown user
+    try:
+        path = Path(given).expanduser()
+    except RuntimeError:  # the home of an unknown user
+        path = Path(given)
     if not path.is_absolute():
         raise ConfigurationError(
             f"The model file {given!r} is not named by its whole path.",

@@ -30,15 +30,16 @@ def agent_dir(environ: Mapping[str, str]) -> Path:
             set and there is no home folder.
     """
     named = environ.get("ZPI_AGENT_DIR", "")
+    home = environ.get("USERPROFILE" if os.name == "nt" else "HOME", "")
+    try:
+        path = Path(named or home or "~").expanduser()
+    except RuntimeError:  # the home of an unknown user, or of one that has none
+        raise InvalidInput(
+            f"ZPI_AGENT_DIR is {named!r}, and there is no such home folder.",
+            hint="Give the whole path.",
+        ) from None
     if not named:
-        home = environ.get("USERPROFILE" if os.name == "nt" else "HOME") or os.path.expanduser("~")  # noqa: PTH111 - raises nothing
-        if not os.path.isabs(home):  # noqa: PTH117 - as above
-            raise InvalidInput(
-                "No home folder is known, where ZPI keeps its sessions.",
-                hint="Set HOME, or ZPI_AGENT_DIR.",
-            )
-        return Path(home) / ".zpi" / "agent"
-    path = Path(os.path.expanduser(named))  # noqa: PTH111 - raises nothing for an unknown user
+        return path / ".zpi" / "agent"
     if not path.is_absolute():
         raise InvalidInput(
             f"ZPI_AGENT_DIR is {named!r}, which is not an absolute path.",
