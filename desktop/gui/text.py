@@ -70,22 +70,5 @@ def one_line(text: str, limit: int = 200) -> str:
     return head if len(head) <= limit and len(text) <= limit * 4 else f"{head[:limit]}…"
 
 
-def duration(seconds: float) -> str:
-    """Return a time span in the short form of the field, such as ``1 m 12 s``."""
-    return f"{seconds:.1f} s" if seconds < 9.95 else elapsed(seconds)
-
-
-def elapsed(seconds: float) -> str:
-    """Return a time span that is still growing, in whole seconds."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} m {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} m"
-
-
 def _named(match: re.Match[str]) -> str:
     return f"‹U+{ord(match[0]):04X}›"

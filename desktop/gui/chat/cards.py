@@ -13,6 +13,7 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QWidget
 from typing_extensions import override
 
+from desktop.gui.chat.durations import duration, elapsed
 from desktop.gui.chat.rich_text import RichText
 from desktop.gui.chat.rows import (
     FoldedItem,
@@ -24,7 +25,7 @@ from desktop.gui.chat.rows import (
 )
 from desktop.gui.i18n import tr
 from desktop.gui.icons import Icons
-from desktop.gui.text import duration, elapsed, soft_split, visible
+from desktop.gui.text import soft_split, visible
 from desktop.gui.theme import Theme
 from desktop.gui.widgets.base import PlainLabel, button
 

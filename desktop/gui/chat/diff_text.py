@@ -13,6 +13,6 @@ def diff_lines(diff: str) -> str:
 
 def replacement_diff(old: str, new: str, *, exact: bool = False) -> str:
     """Return old and new text as lines taken out and put in, fit to be shown."""
-    gone = [f"-{line}" for line in old.split("\n")] if old else []
-    come = [f"+{line}" for line in new.split("\n")] if new else []
+    gone = [f"-{line}" for line in old.removesuffix("\n").split("\n")] if old else []
+    come = [f"+{line}" for line in new.removesuffix("\n").split("\n")] if new else []
     return soft_split(visible("\n".join([*gone, *come]), exact=exact))

@@ -6,7 +6,7 @@ from typing_extensions import override
 
 from desktop.gui.chat.code_view import CodeView
 
-_GROUNDS = {"+": "added", "-": "removed", "@": "raised"}
+_GROUNDS = {"+": "added", "-": "removed", "@": "hover"}
 
 
 class DiffView(CodeView):

@@ -182,8 +182,8 @@ def sheet(theme: Theme, tint: str = "text") -> str:
            margin: {round(size * 0.3)}px 0; white-space: pre-wrap; color: {colour}; }}
     blockquote {{ margin: 0 0 {round(size * 0.6)}px {round(size * 1.2)}px; color: {tokens.muted}; }}
     blockquote p {{ color: {tokens.muted}; }}
-    table {{ border-collapse: collapse; border-style: solid; border-color: {tokens.border_strong}; margin: 0 0 {round(size * 0.6)}px 0; }}
-    td, th {{ border: 1px solid {tokens.border_strong}; }}
+    table {{ border-collapse: collapse; border-style: solid; border-color: {tokens.border}; margin: 0 0 {round(size * 0.6)}px 0; }}
+    td, th {{ border: 1px solid {tokens.border}; }}
     th {{ background-color: {tokens.raised}; font-weight: 600; text-align: left; }}
     hr {{ background-color: {tokens.border}; }}
     """

@@ -10,6 +10,7 @@ from desktop.gui.chat.cards import HEADER, PAD, Card, CardTools, FoldHeader
 from desktop.gui.chat.code_highlight import language_of_path
 from desktop.gui.chat.code_view import CodeView
 from desktop.gui.chat.diff_view import DiffView
+from desktop.gui.chat.durations import duration, elapsed
 from desktop.gui.chat.rows import Row, ToolItem
 from desktop.gui.chat.tool_text import (
     Look,
@@ -20,7 +21,7 @@ from desktop.gui.chat.tool_text import (
     sections_of,
 )
 from desktop.gui.i18n import tr
-from desktop.gui.text import duration, elapsed, visible
+from desktop.gui.text import visible
 from desktop.gui.widgets.base import button
 
 _ICONS: dict[Look, tuple[str, str]] = {

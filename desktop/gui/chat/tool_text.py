@@ -16,7 +16,7 @@ SectionKind: TypeAlias = Literal["code", "terminal", "diff", "error"]
 FIRST_LINES = 30
 """Lines of a section that are shown before someone asks for all of them."""
 
-_MAIN = ("command", "file_path", "path", "pattern", "query", "url", "description", "title")
+_MAIN = ("command", "file_path", "pattern", "query", "url", "path", "description", "title")
 
 
 @dataclass(frozen=True)

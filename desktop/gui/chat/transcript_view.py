@@ -431,10 +431,10 @@ class TranscriptView(QAbstractScrollArea):
             super().keyPressEvent(event)
 
     @override
-    def viewportEvent(self, event: QEvent, /) -> bool:
+    def changeEvent(self, event: QEvent, /) -> None:
         if event.type() == QEvent.Type.LanguageChange:
             self.restyle()
-        return super().viewportEvent(event)
+        super().changeEvent(event)
 
     @override
     def paintEvent(self, event: QPaintEvent, /) -> None:
