@@ -109,6 +109,11 @@ def _check_run(found: argparse.Namespace) -> None:
             "--no-session-persistence begins a session of its own; it cannot go on with one.",
             hint="Leave it out, or leave out --resume and --continue.",
         )
+    if found.partial and found.output_format != "stream-json":
+        raise InvalidInput(
+            "--include-partial-messages belongs to --output-format stream-json.",
+            hint="Leave it out: text comes as it is written anyway.",
+        )
     if found.max_turns is not None and found.max_turns < 1:
         raise InvalidInput(f"--max-turns must be at least 1, not {found.max_turns}.")
 

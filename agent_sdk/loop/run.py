@@ -112,12 +112,21 @@ class Run:
             self._signal.raise_if_aborted()
             if limit is not None and self._turns >= limit:
                 return "max_turns"
-            await self._add(self._ports.take_steering())
+            await self._add_taken(self._ports.take_steering())
             if not await self._turn(owner):
                 follow = self._ports.take_steering() or self._ports.take_follow_up()
                 if not follow:
                     return "completed"
-                await self._add(follow)
+                await self._add_taken(follow)
+
+    async def _add_taken(self, messages: Sequence[UserMessage]) -> None:
+        """Store what was steered or queued; what cannot be stored goes back."""
+        for at, message in enumerate(messages):
+            try:
+                await self._add([message])
+            except BaseException:
+                self._ports.put_back(messages[at:])
+                raise
 
     async def _turn(self, owner: TaskOwner) -> bool:
         """Make one request and settle its calls; return whether to go on."""

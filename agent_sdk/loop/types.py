@@ -447,6 +447,10 @@ class LoopPorts(Protocol):
         """Take the next queued input when the run would end; may be empty."""
         ...
 
+    def put_back(self, messages: Sequence[UserMessage]) -> None:
+        """Take back what was taken and could not be stored, in order. Never raises."""
+        ...
+
     def emit(self, event: AgentEvent) -> None:
         """Publish an event. Never raises: a failing display is a diagnostic."""
         ...

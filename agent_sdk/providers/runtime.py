@@ -70,7 +70,8 @@ class ModelRuntime:
 
         Args:
             registry: The models that are known by name.
-            environ: The environment; read now.
+            environ: The environment. ``ZPI_USE_PROXY=1`` lets requests follow
+                ``HTTPS_PROXY`` and its like; whoever is named there sees them.
             secrets: Values of the variables that ``secret_variables`` names, as
                 far as they are set; read at every request.
             stored: Looks up keys that the user stored, each for one provider and
@@ -83,6 +84,8 @@ class ModelRuntime:
         """
         self._registry = registry
         self._local = local
+        self._environ = environ
+        self._use_proxy = environ.get("ZPI_USE_PROXY", "") not in ("", "0")
         self._model_name = general(environ, "MODEL")
         held = [name for name, value in secrets.items() if value.strip()]
         self._credentials = Credentials(
@@ -314,13 +317,15 @@ class ModelRuntime:
                     hint="Install ZPI with its extra 'local'.",
                 )
             return self._local(model)
-        from agent_sdk.providers.http_provider import HttpProvider  # noqa: PLC0415 - loads httpx
+        from agent_sdk.providers.http_provider import HttpProvider  # noqa: PLC0415 - start-up
+        from agent_sdk.providers.transport import HttpTransport  # noqa: PLC0415 - start-up
 
         info = self._registry.provider(model.provider)
         return HttpProvider(
             adapter=create_adapter(model.api),
             credential=lambda: self.credential(model).key,
             headers=dict(info.headers) if info else {},
+            transport=HttpTransport(environ=self._environ, trust_env=self._use_proxy),
         )
 
 

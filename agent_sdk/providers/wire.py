@@ -172,7 +172,7 @@ class Wire:
             raise ProviderError(
                 "The proxy in the environment cannot be used: it is no http or https address.",
                 kind="network",
-                hint="Correct HTTPS_PROXY, or do not let ZPI follow the proxy variables.",
+                hint="Correct HTTPS_PROXY, or unset ZPI_USE_PROXY.",
             )
         return httpcore.Proxy(
             httpcore.URL(

@@ -135,6 +135,12 @@ class SessionPorts:
         """Take the next queued prompt."""
         return [self._queued.popleft()] if self._queued else []
 
+    def put_back(self, messages: Sequence[UserMessage]) -> None:
+        """Take back what could not be stored: it is the next to be taken again."""
+        for message in reversed(messages):
+            waiting = self._steered if message.origin.kind == "steered" else self._queued
+            waiting.appendleft(message)
+
     def emit(self, event: AgentEvent) -> None:
         """Publish an event."""
         self._hub.emit(event)

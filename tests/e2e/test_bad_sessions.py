@@ -272,7 +272,7 @@ async def test_reader_goes_early(cli: Cli, output_format: str) -> None:
         cli.use(server)
         pipe = ("bash", "-c", 'set -o pipefail; "$@" | head -1', "bash", *program())
         words = ("--allowed-tools", "Bash", "--output-format", output_format)
-        partial = () if output_format == "text" else ("--include-partial-messages",)
+        partial = ("--include-partial-messages",) if output_format == "stream-json" else ()
         done = await cli.run("-p", "Go.", *words, *partial, argv=list(pipe), timeout=20)
         assert len(done.out.splitlines()) == 1
         assert done.code == 1  # of zpi, not of head

@@ -165,6 +165,9 @@ class FakePorts:
     def take_follow_up(self) -> list[UserMessage]:
         return [self.follow_up.pop(0)] if self.follow_up else []
 
+    def put_back(self, messages: Sequence[UserMessage]) -> None:
+        self.steering = [*messages, *self.steering]
+
     def emit(self, event: AgentEvent) -> None:
         self.events.append(event)
         if not isinstance(event, StreamProgress | ToolProgress):

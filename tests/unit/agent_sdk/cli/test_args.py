@@ -45,6 +45,7 @@ def test_prompt_from_standard_input() -> None:
         (["-p", "x", "--output-format", "xml"], "xml"),
         (["-p", "x", "--permission-mode", "yolo"], "yolo"),
         (["-p", "x", "-c", "-r", "abc"], "--resume"),
+        (["-p", "x", "--include-partial-messages"], "stream-json"),
         (["dance"], "dance"),
         (["-p", "x", "-r", "abc", "--no-session-persistence"], "--no-session-persistence"),
         (["-p", "x", "-c", "--no-session-persistence"], "--no-session-persistence"),

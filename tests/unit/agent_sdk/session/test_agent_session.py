@@ -377,3 +377,25 @@ async def test_run_whose_start_could_not_be_stored_leaves_no_end(
     assert (end.status, end.error_code, calls) == ("error", "storage", 1)
     assert not manager.state.count
     await session.aclose()
+
+
+async def test_what_was_queued_is_not_lost_when_it_cannot_be_stored(
+    project: Path, tmp_path: Path
+) -> None:
+    manager = await on_disk(project, tmp_path / "s")
+    provider = ScriptedProvider(answer("one"), answer("two"), answer("three"))
+    session = build_session(manager, provider, tools=file_tools(tmp_path))
+    session.queue("second")
+    session.queue("third")
+    real = manager.append
+
+    async def full(*drafts: object) -> list[str]:
+        if "second" in str(drafts):
+            raise StorageError("There is no room.")
+        return await real(*drafts)  # type: ignore[arg-type]
+
+    manager.append = full  # type: ignore[method-assign]
+    assert (await session.prompt("first")).status == "error"
+    assert [m.text for m in session.queued] == ["second", "third"]
+    manager.append = real  # type: ignore[method-assign]
+    await session.aclose()
