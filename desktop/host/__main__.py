@@ -35,7 +35,6 @@ from desktop.bridge.protocol import Failed
 from desktop.host.channel import Channel, Outbox, StdioChannel
 from desktop.host.composition import PartSnapshots, Surroundings, build_host, local_models
 from desktop.host.errors import HostOccupied, error_info
-from desktop.host.models import EnvironmentModels
 from desktop.host.owner import acquire
 from desktop.host.server import NO_COMMAND, Server, VersionMismatch
 from desktop.paths import DataPaths, data_dir
@@ -138,14 +137,33 @@ class Program:
         around = self._around
         ownership = await acquire(around.paths, clock=around.clock, waiting=self._tell_waiting)
         stack.callback(ownership.release)
-        from desktop.host.db import open_database  # noqa: PLC0415 - loads sqlalchemy
+        # These load sqlalchemy and cryptography, while the window is already up.
+        from desktop.host.credentials import CredentialVault  # noqa: PLC0415
+        from desktop.host.db import open_database  # noqa: PLC0415
+        from desktop.host.keystore import SystemKeyRing  # noqa: PLC0415
+        from desktop.host.providers import ProviderService  # noqa: PLC0415
 
         database = await open_database(around.paths.database, ids=around.ids, clock=around.clock)
         stack.push_async_callback(database.aclose)
         processes = ProcessOwner()
         stack.push_async_callback(processes.aclose)
         local = local_models(around, processes)
-        models = EnvironmentModels(around=around, local=local, providers=database.providers)
+        vault = CredentialVault(
+            rows=database.credentials,
+            store=SystemKeyRing(environ=around.environ),
+            install_id=database.install_id,
+            ids=around.ids,
+            clock=around.clock,
+            on_secret=self._redactor.add,
+        )
+        models = ProviderService(
+            registry=around.registry,
+            environ=around.environ,
+            secrets=around.secrets,
+            local=local,
+            rows=database.providers,
+            vault=vault,
+        )
         stack.push_async_callback(models.aclose)
         host = await build_host(
             around,

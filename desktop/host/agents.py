@@ -26,7 +26,8 @@ from agent_sdk.host import (
     user_home,
 )
 from desktop.host.ports import ModelService
-from desktop.host.sessions import HostSession, Sessions
+from desktop.host.session import HostSession
+from desktop.host.sessions import Sessions
 
 logger = logging.getLogger("zpi.host.agents")
 

@@ -20,10 +20,12 @@ from desktop.bridge.frames import Frame
 from desktop.bridge.messages import ErrorInfo, HostState
 from desktop.host.agents import Agents
 from desktop.host.host import EventReactions, Host
+from desktop.host.loading import Loader
 from desktop.host.permissions import Questions
 from desktop.host.ports import Database, ModelService
 from desktop.host.runs import Runs
-from desktop.host.sessions import Defaults, Sessions
+from desktop.host.session import Defaults
+from desktop.host.sessions import Sessions
 from desktop.host.status import Topics
 from desktop.paths import DataPaths
 
@@ -96,16 +98,22 @@ async def build_host(
     questions = Questions(store=database.permissions, topics=topics)
     reactions = EventReactions(questions=questions)
     defaults = Defaults()
-    sessions = Sessions(
+    loader = Loader(
         paths=around.paths,
+        database=database,
+        send=send,
+        reactions=reactions,
+        ids=ids,
+        clock=clock,
+    )
+    sessions = Sessions(
+        loader=loader,
+        folder=around.paths.sessions,
         database=database,
         topics=topics,
         questions=questions,
-        send=send,
-        reactions=reactions,
         defaults=defaults,
         epoch=around.epoch,
-        ids=ids,
         clock=clock,
     )
     agents = Agents(

@@ -25,7 +25,8 @@ from desktop.host.errors import error_info
 from desktop.host.permissions import Questions
 from desktop.host.ports import Database, ModelService
 from desktop.host.runs import Runs
-from desktop.host.sessions import Defaults, HostSession, Sessions
+from desktop.host.session import Defaults, HostSession
+from desktop.host.sessions import Sessions
 from desktop.host.status import Topics
 
 logger = logging.getLogger("zpi.host")

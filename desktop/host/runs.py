@@ -7,7 +7,6 @@ a session, any number of sessions at once.
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Literal
 
 from agent_sdk.events.wire import SessionError
 from agent_sdk.host import AgentSession, Clock, InvalidInput, Origin, RunEnded, TaskOwner, ZpiError
@@ -15,8 +14,9 @@ from desktop.bridge.protocol import PromptTaken, SubmitPrompt
 from desktop.host.agents import Agents
 from desktop.host.errors import SessionBusy, UnknownThing
 from desktop.host.permissions import Questions
-from desktop.host.ports import PromptRow, Prompts
-from desktop.host.sessions import HostSession, Sessions
+from desktop.host.ports import PromptKind, PromptRow, Prompts
+from desktop.host.session import HostSession
+from desktop.host.sessions import Sessions
 
 logger = logging.getLogger("zpi.host.runs")
 
@@ -68,27 +68,50 @@ class Runs:
         if not command.text.strip():
             raise InvalidInput("The prompt is empty.", hint="Say what shall be done.")
         agent = await self._ready(session)
-        await self._sessions.store(session, prompt=command.text)
-        kind: Literal["human", "queued", "steered"] = "human"
         if session.running:
-            kind = "steered" if command.follow_up == "steer" else "queued"
-        row, new = await self._prompts.add(
-            session.id, command.prompt_id, text=command.text, kind=kind
-        )
+            kind: PromptKind = "steered" if command.follow_up == "steer" else "queued"
+            row, new = await self._store(session, command, kind=kind)
+        else:
+            row, new = await self._store_first(session, command)
         if not new:
             return _taken(row.id, "running" if row.record else "queued")
-        # The run may have ended while the prompt was being stored.
-        became = {"steered": "steered", "queued": "queued"}.get(kind, "running")
         session.queue.append(row)
+        # A run may have ended while the prompt was being stored.
+        became: str = "running" if not session.running else row.kind
         if not session.running:
-            became = "running"
             self._start(session, lambda: self._prompt(session, row))
-        elif kind == "steered":
+        elif row.kind == "steered":
             session.handed.add(row.id)
             agent.steer(row.text, origin_id=row.id)
         session.taken[row.id] = became
         self._sessions.publish_queue(session)
         return _taken(row.id, became)
+
+    async def _store(
+        self, session: HostSession, command: SubmitPrompt, *, kind: PromptKind
+    ) -> tuple[PromptRow, bool]:
+        return await self._prompts.add(session.id, command.prompt_id, text=command.text, kind=kind)
+
+    async def _store_first(
+        self, session: HostSession, command: SubmitPrompt
+    ) -> tuple[PromptRow, bool]:
+        """Store a prompt that runs at once; the row says so before it is acknowledged."""
+        status = session.record.status
+        await self._sessions.store(session, prompt=command.text)
+        await self._note_running(session)
+        try:
+            row, new = await self._store(session, command, kind="human")
+        except BaseException:
+            await self._sessions.note(session, status=status)
+            raise
+        if not new:
+            await self._sessions.note(session, status=status)
+        return row, new
+
+    async def _note_running(self, session: HostSession) -> None:
+        await self._sessions.note(
+            session, status="running", last_used=self._clock.iso(), error_code="", error=""
+        )
 
     async def remove_queued(self, session: HostSession, prompt_id: str) -> str:
         """Take a prompt out of the queue and return its text.
@@ -121,6 +144,7 @@ class Runs:
         session.paused = False
         if not session.running and session.queue:
             await self._ready(session)
+            await self._note_running(session)
             row = session.queue[0]
             self._start(session, lambda: self._prompt(session, row))
         self._sessions.publish_queue(session)
@@ -137,6 +161,7 @@ class Runs:
         agent = await self._ready(session)
         if not session.manager.state.messages:
             raise InvalidInput("There is nothing to go on with.", hint="Send a prompt.")
+        await self._note_running(session)
         self._start(session, agent.go_on)
 
     def interrupt(self, session: HostSession) -> None:
@@ -202,9 +227,8 @@ class Runs:
         """Make one run; failures of any kind become part of how it ended."""
         error: ZpiError | None = None
         try:
-            await self._sessions.note(
-                session, status="running", last_used=self._clock.iso(), error_code="", error=""
-            )
+            if session.record.status != "running":
+                await self._note_running(session)
             for notice in self._agents.notices(session):
                 session.feed.say(
                     SessionError(

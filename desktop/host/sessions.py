@@ -3,43 +3,32 @@
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from agent_sdk.events.wire import SessionInfo
 from agent_sdk.host import (
-    AgentSession,
     Clock,
-    Ids,
     InvalidInput,
-    LastRun,
-    Record,
-    SessionDamaged,
+    PermissionModeChangeRecord,
     SessionInfoRecord,
-    SessionManager,
-    TaskOwner,
     ZpiError,
     list_sessions,
 )
-from desktop.bridge.frames import Frame
 from desktop.bridge.messages import (
     ErrorInfo,
     OpenedSession,
-    ProjectInfo,
-    QueuedPrompt,
     QueueState,
     SessionRow,
     SessionsState,
 )
-from desktop.host.errors import SessionBusy, UnknownThing
-from desktop.host.feed import Feed, Reactions
+from desktop.host.errors import SessionBusy
+from desktop.host.loading import Loader
 from desktop.host.permissions import Questions
-from desktop.host.ports import Database, PromptRow, SessionRecord
+from desktop.host.ports import Database, SessionRecord
+from desktop.host.session import Defaults, HostSession, can_continue, title_of
 from desktop.host.status import Topics
-from desktop.host.transcripts import Replayed, Transcript, replayed
-from desktop.paths import DataPaths
 
 logger = logging.getLogger("zpi.host.sessions")
 
@@ -49,109 +38,15 @@ MOST_AT_REST = 6
 """Sessions that are kept open although nobody watches them and nothing runs."""
 
 
-class HostSession:
-    """One session that is open in the host.
-
-    Attributes:
-        record: Its row in the index.
-        project: The folder it belongs to.
-        manager: Its history.
-        feed: Its events on their way to the window.
-        last_run: The newest run that its records tell of.
-        stored: Whether it is in the index; a new session is not.
-        agent: The session at work; None until it runs for the first time.
-        problem: Why it can only be read; empty if it can go on.
-        model: ``provider/id`` chosen for the next run; empty for what is recorded.
-        thinking: Reasoning level chosen for the next run.
-        mode: Permission mode chosen; empty for what is recorded.
-        queue: Prompts that no record delivers yet, oldest first.
-        handed: Ids of those that the run has been given.
-        taken: What became of prompts that were accepted, by id.
-        paused: Whether the queue waits for the user.
-        running: Whether a run goes on, or is about to.
-        stopping: Whether the user wants it to stop.
-        lock: Held by the command that is at work on it.
-    """
-
-    def __init__(
-        self,
-        *,
-        record: SessionRecord,
-        project: ProjectInfo,
-        manager: SessionManager,
-        feed: Feed,
-        last_run: LastRun | None,
-        stored: bool,
-        problem: str,
-    ) -> None:
-        self.record = record
-        self.project = project
-        self.manager = manager
-        self.feed = feed
-        self.last_run = last_run
-        self.stored = stored
-        self.problem = problem
-        self.agent: AgentSession | None = None
-        self.model = ""
-        self.thinking = ""
-        self.mode = ""
-        self.queue: list[PromptRow] = []
-        self.handed: set[str] = set()
-        self.taken: dict[str, str] = {}
-        self.paused = False
-        self.running = False
-        self.stopping = False
-        self.lock = asyncio.Lock()
-
-    @property
-    def id(self) -> str:
-        """Id of the session."""
-        return self.record.id
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether nothing would be missed if it were closed."""
-        return not (self.running or self.queue or self.lock.locked() or self.feed.shown)
-
-    def queue_state(self) -> QueueState:
-        """Return what waits in it."""
-        waiting = [row for row in self.queue if row.id not in self.handed]
-        return QueueState(
-            session_id=self.id,
-            queued=tuple(QueuedPrompt(id=row.id, text=row.text) for row in waiting),
-            paused=self.paused and bool(waiting),
-        )
-
-    async def aclose(self) -> None:
-        """Close it; no run may be going on."""
-        await self.feed.drain()
-        if self.agent is not None:
-            await self.agent.aclose()
-        await self.manager.close()
-
-
-class Defaults(Struct, kw_only=True):
-    """What new sessions begin with.
-
-    Attributes:
-        permission_mode: Permission mode.
-        thinking: Reasoning level; empty for none.
-    """
-
-    permission_mode: str = "default"
-    thinking: str = ""
-
-
 class Sessions:
     """Opens, lists and closes sessions.
 
     Args:
-        paths: Where they lie.
+        loader: Opens them.
+        folder: Where their files lie.
         database: Index, prompts and events.
         topics: Tells the window of rows and queues.
         questions: Knows what waits for an answer.
-        send: Queues a frame for the window.
-        reactions: What the host does about events.
         defaults: What new sessions begin with.
         epoch: The host's.
     """
@@ -159,28 +54,23 @@ class Sessions:
     def __init__(
         self,
         *,
-        paths: DataPaths,
+        loader: Loader,
+        folder: Path,
         database: Database,
         topics: Topics,
         questions: Questions,
-        send: Callable[[Frame], None],
-        reactions: Reactions,
         defaults: Defaults,
         epoch: str,
-        ids: Ids,
         clock: Clock,
     ) -> None:
-        self._paths = paths
+        self._loader = loader
+        self._folder = folder
         self._database = database
         self._topics = topics
         self._questions = questions
-        self._send = send
-        self._reactions = reactions
         self._defaults = defaults
         self._epoch = epoch
-        self._ids = ids
         self._clock = clock
-        self._tasks = TaskOwner(name="sessions")
         self._open: dict[str, HostSession] = {}
         self._opening: dict[str, asyncio.Lock] = {}
 
@@ -243,10 +133,18 @@ class Sessions:
         self._topics.publish("queue", session.queue_state())
 
     async def store(self, session: HostSession, *, prompt: str) -> None:
-        """Put a new session into the index, titled by its first prompt."""
-        if not session.stored:
-            session.stored = True
-            await self.note(session, title=title_of(prompt), last_used=self._clock.iso())
+        """Put a new session into the index, titled by its first prompt.
+
+        What was chosen for it goes into its file.
+        """
+        if session.stored:
+            return
+        if session.mode and session.manager.state.permission_mode != session.mode:
+            await session.manager.append(PermissionModeChangeRecord(mode=session.mode))
+        title = session.record.title or title_of(prompt)
+        record = structs.replace(session.record, title=title, last_used=self._clock.iso())
+        await self._database.sessions.put(record)
+        session.record, session.stored = record, True
 
     async def rename(self, session: HostSession, title: str) -> None:
         """Give it a title; stored with it as soon as it has a file.
@@ -288,26 +186,9 @@ class Sessions:
             UnknownThing: If there is no such project.
             InvalidInput: If its folder has gone.
         """
-        project = await self._project(project_id)
-        if not await asyncio.to_thread(Path(project.path).is_dir):
-            raise InvalidInput(
-                f"The folder {project.path!r} is not there.",
-                hint="Bring it back, or close the project.",
-            )
-        manager = await SessionManager.create(
-            cwd=project.path,
-            sessions_dir=self._paths.sessions,
-            artifacts_dir=self._paths.artifacts,
-            ids=self._ids,
-            clock=self._clock,
-        )
-        record = SessionRecord(
-            id=manager.session_id,
-            project_id=project.id,
-            last_used=self._clock.iso(),
-            path=self._relative(manager.path),
-        )
-        return self._add(record, project, manager=manager, replay=None, seq=0)
+        session = await self._loader.new(project_id)
+        self._open[session.id] = session
+        return session
 
     async def get(self, session_id: str) -> HostSession:
         """Return a session, opened if it was not.
@@ -320,115 +201,12 @@ class Sessions:
         async with lock:
             found = self._open.get(session_id)
             if found is None:
-                found = await self._load(session_id)
+                found = self._open[session_id] = await self._loader.load(session_id)
+                self.publish(found)
                 await self._close_some(but=found)
         if not lock.locked():
             self._opening.pop(session_id, None)
         return found
-
-    async def _load(self, session_id: str) -> HostSession:
-        record = await self._database.sessions.get(session_id)
-        if record is None:
-            raise UnknownThing(f"There is no session {session_id!r}.", hint="It was deleted.")
-        project = await self._project(record.project_id)
-        records: list[Record] = []
-        manager = await self._history(record, project, records)
-        events = self._database.events
-        logged = await events.last_record(session_id)
-        replay = await asyncio.to_thread(replayed, session_id, records, logged=logged)
-        if replay.missing:
-            await events.append(session_id, replay.missing)
-        seq = await events.last_seq(session_id)
-        session = self._add(record, project, manager=manager, replay=replay, seq=seq)
-        session.stored = True
-        await self._settle(session, replay)
-        return session
-
-    async def _history(
-        self, record: SessionRecord, project: ProjectInfo, records: list[Record]
-    ) -> SessionManager:
-        path = self._paths.sessions / record.path
-        if not await asyncio.to_thread(_holds_something, path):
-            return await SessionManager.create(
-                cwd=project.path,
-                sessions_dir=self._paths.sessions,
-                artifacts_dir=self._paths.artifacts,
-                session_id=record.id,
-                ids=self._ids,
-                clock=self._clock,
-            )
-        try:
-            return await self._resume(record.id, records, read_only=False)
-        except SessionDamaged:
-            records.clear()
-            return await self._resume(record.id, records, read_only=True)
-
-    async def _resume(
-        self, session_id: str, records: list[Record], *, read_only: bool
-    ) -> SessionManager:
-        return await SessionManager.resume(
-            session_id=session_id,
-            sessions_dir=self._paths.sessions,
-            artifacts_dir=self._paths.artifacts,
-            read_only=read_only,
-            ids=self._ids,
-            clock=self._clock,
-            observe=records.append,
-        )
-
-    def _add(
-        self,
-        record: SessionRecord,
-        project: ProjectInfo,
-        *,
-        manager: SessionManager,
-        replay: Replayed | None,
-        seq: int,
-    ) -> HostSession:
-        notices = [n.text for n in manager.notices if n.code in ("damaged", "newer_format")]
-        feed = Feed(
-            session_id=record.id,
-            transcript=replay.transcript if replay else Transcript(),
-            seq=seq,
-            events=self._database.events,
-            send=self._send,
-            reactions=self._reactions,
-            tasks=self._tasks,
-            ids=self._ids,
-            clock=self._clock,
-        )
-        session = HostSession(
-            record=record,
-            project=project,
-            manager=manager,
-            feed=feed,
-            last_run=replay.last_run if replay else None,
-            stored=False,
-            problem=" ".join(notices),
-        )
-        self._open[record.id] = session
-        return session
-
-    async def _settle(self, session: HostSession, replay: Replayed) -> None:
-        """Bring the row and the queue into line with what the records say."""
-        for row in await self._database.prompts.queued(session.id):
-            if row.id in replay.delivered:
-                await self._database.prompts.mark_delivered(row.id, replay.delivered[row.id])
-            else:
-                session.queue.append(row)
-        session.paused = bool(session.queue)
-        status, error = settled_status(session.record, replay.last_run)
-        if (status, error.text) != (session.record.status, session.record.error):
-            await self.note(session, status=status, error_code=error.code, error=error.text)
-
-    async def _project(self, project_id: str) -> ProjectInfo:
-        project = await self._database.projects.get(project_id)
-        if project is None:
-            raise UnknownThing(f"There is no project {project_id!r}.", hint="Open its folder.")
-        return project
-
-    def _relative(self, path: Path | None) -> str:
-        return path.relative_to(self._paths.sessions).as_posix() if path else ""
 
     # ------------------------------------------------------------------ showing
 
@@ -496,7 +274,7 @@ class Sessions:
                     await self._database.sessions.put(record)
 
     async def _rebuild(self) -> None:
-        folder = self._paths.sessions
+        folder = self._folder
         names = await asyncio.to_thread(lambda: {p.stem for p in folder.glob("*/*.jsonl")})
         unknown = names - {record.id for record in await self._database.sessions.rows()}
         if not unknown:
@@ -514,7 +292,7 @@ class Sessions:
                     project_id=project.id,
                     title=title_of(summary.label),
                     last_used=summary.last_used,
-                    path=self._relative(summary.path),
+                    path=self._loader.relative(summary.path),
                 )
             )
 
@@ -538,52 +316,7 @@ class Sessions:
         for session in self.open_ones:
             self._open.pop(session.id, None)
             await session.aclose()
-        await self._tasks.aclose()
-
-
-def can_continue(session: HostSession) -> bool:
-    """Whether the session's last run was cut or failed, and may be gone on with."""
-    ended = session.record.status in ("interrupted", "failed")
-    return ended and not session.problem and bool(session.manager.state.messages)
-
-
-def settled_status(record: SessionRecord, last: LastRun | None) -> tuple[str, ErrorInfo]:
-    """Return a session's status when no run goes on, and its error.
-
-    Args:
-        record: What the index says.
-        last: What the records say of the newest run.
-    """
-    none = ErrorInfo(code="", text="")
-    if last is None:
-        return "idle", none
-    if last.status in ("", "interrupted"):
-        return "interrupted", none
-    if record.status in ("running", "retry", "waiting") and record.run_id not in ("", last.run_id):
-        return "interrupted", none  # cut before it stored anything
-    if last.status == "error":
-        return "failed", ErrorInfo(code=last.error_code, text=last.error)
-    if last.status == "aborted" and record.status == "interrupted":
-        return "interrupted", none
-    return "idle", none
-
-
-def title_of(text: str) -> str:
-    """Return the beginning of a text as a title of one line."""
-    line = " ".join(text[: 4 * _TITLE_FROM_PROMPT].split())
-    if len(line) <= _TITLE_FROM_PROMPT:
-        return line
-    return f"{line[: _TITLE_FROM_PROMPT - 1].rstrip()}…"
-
-
-def _holds_something(path: Path) -> bool:
-    try:
-        with path.open("rb") as stream:
-            return b"\n" in stream.read(64 * 1024)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True  # opening it says what is wrong
+        await self._loader.aclose()
 
 
 def _remove_files(path: Path) -> None:

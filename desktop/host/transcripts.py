@@ -187,8 +187,8 @@ def replayed(session_id: str, records: Iterable[Record], *, logged: str) -> Repl
             changes = projector.fold(event, 0.0)
             for change in changes:
                 transcript.apply(change.body)
-            if behind:
-                missing += changes
+            if behind and any(change.record for change in changes):
+                missing += changes  # beginnings and ends of runs are told of when they happen
         behind = behind or record.uuid == logged
     return Replayed(
         transcript=transcript,
