@@ -14,6 +14,7 @@ from agent_sdk.events.wire import SessionError, ToolCompleted, ToolFailed, ToolP
 from desktop.bridge.messages import PermissionsState, TranscriptMessage
 from desktop.gui import i18n
 from desktop.gui.chat.chat_page import ChatPage
+from desktop.gui.chat.row_layout import Anchor
 from desktop.gui.icons import Icons
 from desktop.gui.theme import Theme
 from tests.support import chat_samples as make
@@ -362,7 +363,7 @@ def jump(shots: Shots, _name: str) -> ChatPage:
     bridge.hold = True
     page.show_session(make.opened(_messages() * 1, before=[400] * 200))
     page.view.flush()
-    page.view.to_entry(197)
+    page.view.go_to(Anchor(197, 0, 0))
     bridge.tell(*make.Events().message(make.answer("r9.1", make.text("r9.1.0", "More."))))
     return page
 

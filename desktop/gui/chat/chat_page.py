@@ -1,6 +1,7 @@
 """The page of one session: its transcript, and below it the question that waits."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
@@ -28,10 +29,13 @@ from desktop.gui.chat.cards import CardTools
 from desktop.gui.chat.request_card import Answered, RequestCard
 from desktop.gui.chat.rows import ErrorItem, Row
 from desktop.gui.chat.transcript_model import TranscriptModel
-from desktop.gui.chat.transcript_view import MARGIN, MEASURE, Anchor, TranscriptView
+from desktop.gui.chat.transcript_view import MARGIN, MEASURE, TranscriptView
 from desktop.gui.error_text import error_text
 from desktop.gui.i18n import tr
 from desktop.gui.icons import Icons
+
+if TYPE_CHECKING:
+    from desktop.gui.chat.row_layout import Anchor
 
 
 class ChatPage(QWidget):
@@ -84,7 +88,7 @@ class ChatPage(QWidget):
         self._lay_out()
         self._restyle()
         icons.theme.changed.connect(self._restyle)
-        self.view.left_bottom.connect(self._show_jump)
+        self.view.moved.connect(self._show_jump)
         self.view.viewport().installEventFilter(self)
         self.jump.clicked.connect(self.view.to_bottom)
         self.request.answered.connect(self._reply)

@@ -1,9 +1,16 @@
 """What a turn came to: from a person's prompt to the end of the answer. Pure."""
 
-from collections.abc import Sequence
+from typing import Protocol
 
 from agent_sdk.events.wire import ToolCompleted, ToolPart
 from desktop.gui.chat.rows import MessageState, SummaryItem
+
+
+class Messages(Protocol):
+    """Messages by index; None where one is not loaded."""
+
+    def __getitem__(self, index: int, /) -> MessageState | None: ...
+
 
 _PROMPTS = ("", "human", "queued", "retry")
 
@@ -13,7 +20,7 @@ def is_human(message: MessageState) -> bool:
     return message.info.role == "user" and message.info.origin in _PROMPTS
 
 
-def summary_of(messages: Sequence[MessageState | None], last: int) -> SummaryItem | None:
+def summary_of(messages: Messages, last: int) -> SummaryItem | None:
     """Return what the turn that ends at index ``last`` came to.
 
     None if its beginning is not loaded, or if there is nothing to tell: a
