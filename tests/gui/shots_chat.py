@@ -183,7 +183,7 @@ def unfolded(shots: Shots, _name: str) -> ChatPage:
     )
     page.show_session(make.opened(messages))
     for entry in range(page.model.count):
-        for row in page.view.rows_of(entry):
+        for row in page.view.places.rows(entry):
             row.expanded = row.kind in ("tool", "reasoning")
             row.width = 0
     page.view.to_bottom()
@@ -215,7 +215,7 @@ def streaming(shots: Shots, _name: str) -> ChatPage:
         events.part("r1.1", make.tool("r1.1.2", "read", ToolPending(input={"file_path": "a.py"})))
     )
     page.view.flush()
-    for row in page.view.rows_of(1):
+    for row in page.view.places.rows(1):
         row.expanded = row.key == "r1.1.1"
         row.width = 0
     page.view.to_bottom()

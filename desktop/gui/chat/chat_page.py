@@ -128,8 +128,8 @@ class ChatPage(QWidget):
     def _remember(self) -> None:
         session_id = self.model.session_id
         self._places.pop(session_id, None)
-        if session_id and not self.view.sticks:
-            self._places[session_id] = self.view.anchor
+        if session_id and not self.view.places.sticks:
+            self._places[session_id] = self.view.places.anchor
 
     # ------------------------------------------------------------------ events
 
@@ -252,7 +252,7 @@ class ChatPage(QWidget):
         )
 
     def _show_jump(self) -> None:
-        shown = not self.view.sticks and self.model.count > 0
+        shown = not self.view.places.sticks and self.model.count > 0
         if shown:
             new = self.view.unseen
             text = tr("Jump to latest ({count} new)", count=new) if new else tr("Jump to latest")

@@ -100,11 +100,6 @@ class TranscriptModel:
         """Whether a run is going on."""
         return self._run.running
 
-    @property
-    def can_continue(self) -> bool:
-        """Whether the last run was cut or failed and can be continued."""
-        return self._run.can_continue
-
     def size(self, index: int) -> int:
         """Return the characters of a message, as far as they are known."""
         return self._store.sizes[index]
@@ -264,7 +259,7 @@ class TranscriptModel:
             ),
             waiting=frozenset(self._run.waiting.values()),
             last=last,
-            can_retry=self.can_continue,
+            can_retry=self._run.can_continue,
             summary=summary,
         )
 
@@ -282,7 +277,7 @@ class TranscriptModel:
         if self.running and not self._run.waiting:
             yield ("working", "working", WorkingItem(self._run.since, self._run.retry))
         last = self._store.last
-        if self.can_continue and not (last is not None and _shows_error(last)):
+        if self._run.can_continue and not (last is not None and _shows_error(last)):
             yield ("interrupted", "line", LineItem("interrupted", level="warning"))
 
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 from typing_extensions import override
 
 from desktop.gui.chat.card_pool import CardPool
-from desktop.gui.chat.cards import Card, CardTools
+from desktop.gui.chat.cards import CardTools
 from desktop.gui.chat.metrics import Metrics
 from desktop.gui.chat.row_layout import Anchor, Placed, RowLayout
 from desktop.gui.chat.rows import Row
@@ -128,29 +128,15 @@ class TranscriptView(QAbstractScrollArea):
             return self._metrics.estimate(row)
         return self.pool.card_for(row).arrange(width) + row.gap
 
-    def rows_of(self, entry: int) -> list[Row]:
-        """Return the rows of an entry."""
-        return self.places.rows(entry)
-
     def page_failed(self, first: int) -> None:
         """Messages that were asked for do not come; they may be asked for again."""
         self._asked -= set(range(first, first + PAGE))
 
     # ------------------------------------------------------------------ places
 
-    def text_width(self) -> int:
+    def _text_width(self) -> int:
         """Return how wide cards are."""
         return max(120, min(MEASURE, self.viewport().width() - 2 * MARGIN))
-
-    @property
-    def anchor(self) -> Anchor:
-        """What is at the top edge."""
-        return self.places.anchor
-
-    @property
-    def sticks(self) -> bool:
-        """Whether the bottom stays in view as the transcript grows."""
-        return self.places.sticks
 
     @property
     def unseen(self) -> int:
@@ -169,18 +155,14 @@ class TranscriptView(QAbstractScrollArea):
 
     def to_prompt(self, step: int) -> None:
         """Go to the previous (-1) or next (1) prompt of the user."""
-        here = self.anchor.entry
-        if step < 0 and (self.anchor.row or self.anchor.offset > 4):
+        here = self.places.anchor.entry
+        if step < 0 and (self.places.anchor.row or self.places.anchor.offset > 4):
             here += 1
         found = self._model.prompt_near(here, step)
         if found is not None:
             self.go_to(Anchor(found, 0, 0))
         elif step > 0:
             self.to_bottom()
-
-    def card_of(self, row: Row) -> Card | None:
-        """Return the card that shows a row now."""
-        return self.pool.shown(row)
 
     def restyle(self) -> None:
         """Measure and draw everything again, after the theme or language has changed."""
@@ -197,9 +179,9 @@ class TranscriptView(QAbstractScrollArea):
         self.relayout()
 
     def _set_width(self) -> None:
-        self.places.width = self.text_width()
+        self.places.width = self._text_width()
         self.places.view = self.viewport().height()
-        self._metrics.set_width(self.text_width())
+        self._metrics.set_width(self._text_width())
 
     # ------------------------------------------------------------------ layout
 
@@ -222,7 +204,7 @@ class TranscriptView(QAbstractScrollArea):
         self.moved.emit()
 
     def _place(self, placed: Iterable[Placed]) -> None:
-        width = self.text_width()
+        width = self._text_width()
         left = (self.viewport().width() - width) // 2
         for _, row, y in placed:
             card = self.pool.card_for(row)
