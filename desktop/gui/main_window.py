@@ -28,7 +28,7 @@ from desktop.gui.sidebar_model import title_of
 from desktop.gui.state import ShellState
 from desktop.gui.theme import DEFAULT_FONT_SIZE
 from desktop.gui.welcome import WelcomePage
-from desktop.gui.widgets.confirm import confirm
+from desktop.gui.widgets.confirm import Confirmation, confirm
 from desktop.gui.widgets.notices import NoticeBar
 from desktop.gui.window_header import WindowHeader
 from desktop.gui.window_notices import WindowNotices
@@ -65,6 +65,7 @@ class MainWindow(QMainWindow):
         self._theme = icons.theme
         self._settings = settings
         self._agreed = False
+        self._asked: Confirmation | None = None
         self._restored = False
         self._narrow_shown = False
         self.navigator = Navigator(bridge=bridge, state=state, parent=self)
@@ -86,6 +87,7 @@ class MainWindow(QMainWindow):
         self._connect()
         self._restore_place()
         self._choose_page()
+        self._theme.dress()
         self.pages.setFocus()
 
     # ---------------------------------------------------------------- actions
@@ -132,8 +134,10 @@ class MainWindow(QMainWindow):
         working = self._state.working()
         if working and not self._agreed:
             event.ignore()
+            if self._asked is not None:
+                return
             names = "\n".join(f"• {title_of(row)}" for row in working[:5])
-            confirm(
+            self._asked = confirm(
                 self,
                 title=tr("Stop what is running and quit?"),
                 text=tr("Still at work:") + f"\n{names}",
@@ -141,6 +145,7 @@ class MainWindow(QMainWindow):
                 on_yes=self._quit,
                 danger=True,
             )
+            self._asked.finished.connect(self._answered)
             return
         self.area.composer.save()
         self._settings.set_geometry("window", self.saveGeometry())
@@ -314,6 +319,9 @@ class MainWindow(QMainWindow):
     def _resize_text(self, size: int) -> None:
         self._theme.set_font_size(size)
         self._settings.font_size = self._theme.font_size
+
+    def _answered(self, _result: int) -> None:
+        self._asked = None
 
     def _quit(self) -> None:
         self._agreed = True

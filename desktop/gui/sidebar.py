@@ -70,6 +70,11 @@ class SessionList(QListView):
         """Whether a glyph moves at present."""
         return self._clock.isActive()
 
+    def marked(self) -> str:
+        """Return the session whose row is chosen; empty if none."""
+        entry = self.currentIndex().data(ENTRY)
+        return entry.row.id if isinstance(entry, SessionEntry) else ""
+
     def mark(self, session_id: str) -> None:
         """Select the row of a session, or none, without opening anything."""
         row = self._model.row_of(session_id)
@@ -294,16 +299,20 @@ class Sidebar(TranslatedWidget):
         )
 
     def _search(self, text: str) -> None:
+        marked = self.list.marked()
         self.model.set_needle(text)
-        self._after_change()
+        self._after_change(marked)
 
     def _refresh(self) -> None:
+        marked = self.list.marked()
         self.model.set_data(self._state.projects or (), self._state.sessions.values())
-        self._after_change()
+        self._after_change(marked)
 
-    def _after_change(self) -> None:
-        if self.list.currentIndex().row() != self.model.row_of(self._current):
-            self.list.mark(self._current)
+    def _after_change(self, marked: str) -> None:
+        """Keep the chosen row chosen where it has moved to."""
+        wanted = marked or self._current
+        if self.list.marked() != wanted and self.model.row_of(wanted) >= 0:
+            self.list.mark(wanted)
         self.list.animate()
         empty = self.model.rowCount() == 0
         self.list.setVisible(not empty)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -107,9 +107,22 @@ class Theme(QObject):
         self._families = font_families(general, installed, mono=False)
         self._mono = font_families(fixed, installed, mono=True)
         self._tokens = self._wanted()
+        self._dressed = False
         app.setStyle("Fusion")
         self._apply()
+        QTimer.singleShot(0, self, self.dress)
         app.styleHints().colorSchemeChanged.connect(self._system_changed)
+
+    def dress(self) -> None:
+        """Apply the style sheet, if it is not yet.
+
+        It comes with the first turn of the event loop at the latest. Widgets
+        that are put together before it are styled once, in place of each time
+        that one is put into another: half of the time that a window takes.
+        """
+        if not self._dressed:
+            self._dressed = True
+            self._apply()
 
     @property
     def tokens(self) -> Tokens:
@@ -180,6 +193,8 @@ class Theme(QObject):
     def _apply(self) -> None:
         self._app.setFont(self.font())
         self._app.setPalette(_palette(self._tokens))
+        if not self._dressed:
+            return
         sizes = {
             "small": round(self._size * 0.86),
             "normal": self._size,

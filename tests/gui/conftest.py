@@ -8,7 +8,7 @@ import pytest
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QEvent, QSettings
 from PySide6.QtWidgets import QApplication
 
 from desktop.gui import i18n
@@ -39,6 +39,8 @@ def theme(qapp: QApplication) -> Iterator[Theme]:
     """The light theme, applied."""
     theme = Theme(app=qapp, mode="light")
     yield theme
+    # Windows of this test are gone before the next one dresses all there are.
+    qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     qapp.setStyleSheet("")
     theme.setParent(None)
     theme.deleteLater()

@@ -47,6 +47,8 @@ class Composer(TranslatedWidget):
         self._histories: dict[str, History] = {}
         self._shown = ""
         self._walking = False
+        self._narrow = False
+        self._warning = ""
         self.queue = QueueBar(icons=icons, parent=self)
         self.note = PlainLabel(kind="muted", wrap=True, parent=self)
         self.remedy = button("link", parent=self)
@@ -92,6 +94,11 @@ class Composer(TranslatedWidget):
         if self._shown == old:
             self._shown = new
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is being written."""
+        return not self.edit.toPlainText().strip() and not self.edit.composition.active
+
     def save(self) -> None:
         """Keep the draft now; the window is about to close."""
         self._keep_draft()
@@ -105,7 +112,8 @@ class Composer(TranslatedWidget):
     @override
     def resizeEvent(self, event: QResizeEvent, /) -> None:
         super().resizeEvent(event)
-        self._show()
+        if (event.size().width() < _NARROW) != self._narrow:
+            self._show()
 
     # ----------------------------------------------------------------- inside
 
@@ -190,6 +198,9 @@ class Composer(TranslatedWidget):
     def _typed(self) -> None:
         if not self._walking:
             self._history.edited()
+        if self._warning:
+            self._warning = ""
+            self._show_note()
         self._saver.start()
         self._show_buttons()
 
@@ -204,14 +215,12 @@ class Composer(TranslatedWidget):
             self._put(found)
 
     def _too_long(self) -> None:
-        self._say(
-            tr(
-                "That is too long to paste (more than {count} characters). "
-                "Save it as a file in the folder and name the file.",
-                count=f"{MAX_CHARACTERS:,}",
-            ),
-            kind="warning",
+        self._warning = tr(
+            "That is too long to paste (more than {count} characters). "
+            "Save it as a file in the folder and name the file.",
+            count=f"{MAX_CHARACTERS:,}",
         )
+        self._show_note()
 
     def _keep_draft(self) -> None:
         self._saver.stop()
@@ -225,7 +234,7 @@ class Composer(TranslatedWidget):
 
     def _show(self) -> None:
         link = self._link
-        narrow = self.width() < _NARROW
+        narrow = self._narrow = self.width() < _NARROW
         model = self._state.model(link.model)
         self.model.say(
             model_name(model) if model else link.model or tr("No model"),
@@ -244,11 +253,7 @@ class Composer(TranslatedWidget):
             each.setEnabled(link.opened is not None and link.host_up)
         self.queue.show_queue(link.queue)
         self.edit.setPlaceholderText(self._placeholder())
-        reason = link.blocked
-        self._say(_reason(reason) if reason else "", kind="muted")
-        remedy = _remedy(reason) if reason else ""
-        self.remedy.setText(remedy)
-        self.remedy.setVisible(bool(remedy))
+        self._show_note()
         self._show_buttons()
 
     def _show_buttons(self) -> None:
@@ -263,10 +268,15 @@ class Composer(TranslatedWidget):
         else:
             self.send.name_it(tr("Queue; Ctrl+Enter steers the run"), "Enter")
 
-    def _say(self, text: str, *, kind: str) -> None:
-        self.note.set_kind(kind)
+    def _show_note(self) -> None:
+        reason = self._link.blocked
+        text = self._warning or (_reason(reason) if reason else "")
+        self.note.set_kind("warning" if self._warning else "muted")
         self.note.setText(text)
         self.note.setVisible(bool(text))
+        remedy = _remedy(reason) if reason else ""
+        self.remedy.setText(remedy)
+        self.remedy.setVisible(bool(remedy))
 
     def _placeholder(self) -> str:
         if not self._link.running:

@@ -63,6 +63,8 @@ class SubmitLine(QLineEdit):
             event.accept()
             return
         super().keyPressEvent(event)
+        if event.key() in ENTER:
+            event.accept()  # a combo box around it would send the key here once more
 
     def _submit(self) -> None:
         self.submitted.emit(self.text())
