@@ -36,16 +36,16 @@ class RunState:
     def take(self, status: SessionStatus, *, now: float) -> float:
         """Take a status; return the seconds that a run took which has just ended, else 0."""
         running = status.status != "idle"
-        took = now - self.since if self.running and not running else 0.0
+        ended = self.running and not running
         if running and not self.running:
             self.since = now
             self._continuable = False
-        if took:
+        if ended:
             self._continuable = status.reason in _CUT
         self.run_id = status.run_id if running else ""
         self.retry = status.reason if status.status == "retry" else ""
         self.running = running
-        return took
+        return now - self.since if ended else 0.0
 
     def set_waiting(self, asked: Iterable[PermissionAskedEvent]) -> set[str]:
         """Take all questions that wait; return the calls for which that changes something."""
