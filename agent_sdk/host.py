@@ -66,7 +66,15 @@ from agent_sdk.providers.endpoints import (
     shorten,
 )
 from agent_sdk.providers.local_models import LocalModels, choose_model
-from agent_sdk.providers.messages import AssistantMessage, Origin, TextBlock, UserMessage
+from agent_sdk.providers.messages import (
+    AssistantMessage,
+    Block,
+    Origin,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    UserMessage,
+)
 from agent_sdk.providers.models import Model
 from agent_sdk.providers.probe import Probed, probe_model
 from agent_sdk.providers.registry import (
@@ -86,10 +94,12 @@ from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.native import change_model, native_session, user_home
 from agent_sdk.session.paths import agent_dir, session_path
 from agent_sdk.session.records import (
+    AssistantRecord,
     CustomRecord,
     ModelChangeRecord,
     PermissionModeChangeRecord,
     Record,
+    RunRecord,
     SessionInfoRecord,
     ThinkingLevelChangeRecord,
     UserRecord,
@@ -109,6 +119,8 @@ __all__ = [
     "Asker",
     "AssistantMessage",
     "AssistantMessageAdded",
+    "AssistantRecord",
+    "Block",
     "Change",
     "Clock",
     "ConfigurationError",
@@ -152,6 +164,7 @@ __all__ = [
     "Replay",
     "Rule",
     "RunEnded",
+    "RunRecord",
     "RunStarted",
     "SessionDamaged",
     "SessionInfoRecord",
@@ -170,8 +183,10 @@ __all__ = [
     "SystemClock",
     "TaskOwner",
     "TextBlock",
+    "ThinkingBlock",
     "ThinkingLevelChangeRecord",
     "ToolFinished",
+    "ToolResultBlock",
     "Usage",
     "UserMessage",
     "UserMessageAdded",

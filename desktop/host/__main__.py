@@ -5,6 +5,7 @@ folder; 4 the window speaks another version; 5 the data cannot be used.
 """
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -33,7 +34,14 @@ from desktop.bridge.frames import AnswerFrame, Hello, StateFrame
 from desktop.bridge.messages import ErrorInfo, HostState
 from desktop.bridge.protocol import Failed
 from desktop.host.channel import Channel, Outbox, StdioChannel
-from desktop.host.composition import PartSnapshots, Surroundings, build_host, local_models
+from desktop.host.composition import (
+    PartSnapshots,
+    Services,
+    Surroundings,
+    Window,
+    build_host,
+    local_models,
+)
 from desktop.host.errors import HostOccupied, error_info
 from desktop.host.owner import acquire
 from desktop.host.server import NO_COMMAND, Server, VersionMismatch
@@ -165,18 +173,14 @@ class Program:
             vault=vault,
         )
         stack.push_async_callback(models.aclose)
-        host = await build_host(
-            around,
-            database=database,
-            models=models,
-            local=local,
-            processes=processes,
+        window = Window(
             send=self._server.send,
             shut_down=self._server.close,
-            notices=tuple(self._notices),
             snapshots=self._snapshots,
-            stack=stack,
+            notices=tuple(self._notices),
         )
+        services = Services(database=database, models=models, local=local, processes=processes)
+        host = await build_host(around, services, window, stack=stack)
         self._server.use(host)
 
     def _tell_waiting(self) -> None:
@@ -208,6 +212,8 @@ async def serve_stdio(around: Surroundings, redactor: Redactor) -> int:
 
 def main() -> int:
     """Run the host; return the exit code."""
+    # Long sessions are many objects that live long: looking for cycles in them is in vain.
+    gc.set_threshold(100_000, 20, 100)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the window's affair
     try:
         around, redactor = look_around()

@@ -66,100 +66,6 @@ def local_models(around: Surroundings, processes: ProcessOwner) -> LocalModels:
     return LocalModels(processes=processes, gguf=gguf, clock=around.clock)
 
 
-async def build_host(
-    around: Surroundings,
-    *,
-    database: Database,
-    models: ModelService,
-    local: LocalModels,
-    processes: ProcessOwner,
-    send: Callable[[Frame], None],
-    shut_down: Callable[[], None],
-    notices: tuple[ErrorInfo, ...],
-    snapshots: "PartSnapshots",
-    stack: AsyncExitStack,
-) -> Host:
-    """Build the host; what it must close in order goes onto the stack.
-
-    Args:
-        around: What it finds.
-        database: The state database; closed by whoever opened it.
-        models: Providers, keys and models; closed by the caller too.
-        local: The models on this machine.
-        processes: Starts commands.
-        send: Queues a frame for the window.
-        shut_down: Ends the host.
-        notices: What the window is told once.
-        snapshots: Will know the sessions.
-        stack: Takes what must be closed.
-    """
-    ids, clock = around.ids, around.clock
-    topics = Topics(send=send)
-    questions = Questions(store=database.permissions, topics=topics)
-    reactions = EventReactions(questions=questions)
-    defaults = Defaults()
-    loader = Loader(
-        paths=around.paths,
-        database=database,
-        send=send,
-        reactions=reactions,
-        ids=ids,
-        clock=clock,
-    )
-    sessions = Sessions(
-        loader=loader,
-        folder=around.paths.sessions,
-        database=database,
-        topics=topics,
-        questions=questions,
-        defaults=defaults,
-        epoch=around.epoch,
-        clock=clock,
-    )
-    agents = Agents(
-        sessions=sessions,
-        models=models,
-        local=local,
-        processes=processes,
-        asker=questions,
-        environ=around.environ,
-        user_dir=around.user_dir,
-        data=around.paths.data,
-        ids=ids,
-        clock=clock,
-    )
-    runs = Runs(
-        sessions=sessions,
-        agents=agents,
-        prompts=database.prompts,
-        questions=questions,
-        clock=clock,
-    )
-    reactions.sessions, reactions.runs = sessions, runs
-    snapshots.sessions = sessions
-    state = HostState(
-        notices=(*notices, *database.notices),
-        data_dir=str(around.paths.data),
-        sqlite_version=database.sqlite_version,
-    )
-    host = Host(
-        database=database,
-        models=models,
-        sessions=sessions,
-        runs=runs,
-        agents=agents,
-        questions=questions,
-        topics=topics,
-        defaults=defaults,
-        host_state=lambda: state,
-        shut_down=shut_down,
-    )
-    stack.push_async_callback(sessions.aclose)
-    stack.push_async_callback(runs.aclose)
-    await host.start()
-    return host
-
-
 class PartSnapshots:
     """Knows how parts of open sessions are now (``channel.Snapshots``)."""
 
@@ -170,3 +76,123 @@ class PartSnapshots:
         """Return all of the part that a delta belongs to; None if it has gone."""
         session = self.sessions.known(delta.session_id) if self.sessions else None
         return session.feed.snapshot(delta) if session else None
+
+
+class Services(Struct, frozen=True, kw_only=True):
+    """What was opened for the host, and is closed by whoever opened it.
+
+    Attributes:
+        database: The state database.
+        models: Providers, keys and models.
+        local: The models on this machine.
+        processes: Starts commands.
+    """
+
+    database: Database
+    models: ModelService
+    local: LocalModels
+    processes: ProcessOwner
+
+
+class Window(Struct, frozen=True, kw_only=True):
+    """The way to the window.
+
+    Attributes:
+        send: Queues a frame.
+        shut_down: Ends the host.
+        snapshots: Will know the sessions' parts.
+        notices: What the window is told once.
+    """
+
+    send: Callable[[Frame], None]
+    shut_down: Callable[[], None]
+    snapshots: PartSnapshots
+    notices: tuple[ErrorInfo, ...] = ()
+
+
+async def build_host(
+    around: Surroundings, services: Services, window: Window, *, stack: AsyncExitStack
+) -> Host:
+    """Build the host, and let it take up what an earlier one left.
+
+    Args:
+        around: What it finds.
+        services: What was opened for it.
+        window: The way to the window.
+        stack: Takes what the host must close, in order.
+    """
+    database = services.database
+    topics = Topics(send=window.send)
+    questions = Questions(store=database.permissions, topics=topics)
+    reactions = EventReactions(questions=questions)
+    defaults = Defaults()
+    sessions = Sessions(
+        loader=_loader(around, database, window, reactions=reactions),
+        folder=around.paths.sessions,
+        database=database,
+        topics=topics,
+        questions=questions,
+        defaults=defaults,
+        epoch=around.epoch,
+        clock=around.clock,
+    )
+    agents = _agents(around, services, sessions, asker=questions)
+    runs = Runs(
+        sessions=sessions,
+        agents=agents,
+        prompts=database.prompts,
+        questions=questions,
+        clock=around.clock,
+    )
+    reactions.sessions, reactions.runs = sessions, runs
+    window.snapshots.sessions = sessions
+    host = Host(
+        database=database,
+        models=services.models,
+        sessions=sessions,
+        runs=runs,
+        agents=agents,
+        questions=questions,
+        topics=topics,
+        defaults=defaults,
+        state=HostState(
+            notices=(*window.notices, *database.notices),
+            data_dir=str(around.paths.data),
+            sqlite_version=database.sqlite_version,
+        ),
+        shut_down=window.shut_down,
+    )
+    stack.push_async_callback(sessions.aclose)
+    stack.push_async_callback(runs.aclose)
+    await host.start()
+    return host
+
+
+def _loader(
+    around: Surroundings, database: Database, window: Window, *, reactions: EventReactions
+) -> Loader:
+    return Loader(
+        paths=around.paths,
+        database=database,
+        send=window.send,
+        reactions=reactions,
+        ids=around.ids,
+        clock=around.clock,
+    )
+
+
+def _agents(
+    around: Surroundings, services: Services, sessions: Sessions, *, asker: Questions
+) -> Agents:
+    return Agents(
+        sessions=sessions,
+        models=services.models,
+        local=services.local,
+        processes=services.processes,
+        asker=asker,
+        environ=around.environ,
+        user_dir=around.user_dir,
+        data=around.paths.data,
+        ids=around.ids,
+        clock=around.clock,
+    )

@@ -44,7 +44,7 @@ class Host:
         questions: What runs have asked.
         topics: Tells the window of state.
         defaults: What new sessions begin with; kept up to date here.
-        host_state: What the host says of itself.
+        state: What the host says of itself.
         shut_down: Ends the host.
     """
 
@@ -59,7 +59,7 @@ class Host:
         questions: Questions,
         topics: Topics,
         defaults: Defaults,
-        host_state: Callable[[], HostState],
+        state: HostState,
         shut_down: Callable[[], None],
     ) -> None:
         self._database = database
@@ -70,7 +70,7 @@ class Host:
         self._questions = questions
         self._topics = topics
         self._defaults = defaults
-        self._host_state = host_state
+        self._state = state
         self._shut_down = shut_down
         self._commands: dict[type[p.Command], Callable[..., Awaitable[p.Answer]]] = {
             p.Subscribe: self._subscribe,
@@ -98,10 +98,10 @@ class Host:
             p.Shutdown: self._shutdown,
         }
         topics.offer("projects", self._projects_state)
-        topics.offer("sessions", sessions.state)
+        topics.offer("sessions", sessions.rows.state)
         topics.offer("models", self._models_state)
         topics.offer("permissions", questions.state)
-        topics.offer("queue", sessions.queues)
+        topics.offer("queue", sessions.rows.queues)
         topics.offer("settings", self._settings_state)
         topics.offer("host", self._own_state)
         models.listen(lambda: topics.publish("models", models.state()))
@@ -137,7 +137,7 @@ class Host:
         return [await self._database.settings.get()]
 
     async def _own_state(self) -> list[HostState]:
-        return [self._host_state()]
+        return [self._state]
 
     def _apply(self, settings: SettingsState) -> None:
         self._defaults.permission_mode = settings.permission_mode
@@ -169,7 +169,7 @@ class Host:
     async def _open_session(self, command: p.OpenSession) -> p.Answer:
         session = await self._sessions.get(command.session_id)
         if session.record.unread:
-            await self._sessions.note(session, unread=False)
+            await self._sessions.rows.note(session, unread=False)
         return await self._show(session)
 
     async def _show(self, session: HostSession) -> p.Answer:
@@ -177,7 +177,7 @@ class Host:
             model = (await self._agents.model(session)).key
         except ZpiError:
             model = session.model or session.manager.state.model  # said when it is to run
-        self._sessions.publish_queue(session)
+        self._sessions.rows.publish_queue(session)
         return p.SessionOpened(opened=self._sessions.show(session, model=model))
 
     async def _hide_session(self, command: p.HideSession) -> p.Answer:
@@ -193,7 +193,7 @@ class Host:
     async def _rename(self, command: p.RenameSession) -> p.Answer:
         session = await self._sessions.get(command.session_id)
         async with session.lock:
-            await self._sessions.rename(session, command.title)
+            await self._sessions.retitle(session, command.title)
         return p.Done()
 
     async def _delete(self, command: p.DeleteSession) -> p.Answer:
@@ -326,19 +326,19 @@ class EventReactions:
         if isinstance(body, SessionStatus) and body.status != "idle":
             await self._status(session, body)
         elif isinstance(body, PartDelta | PartUpdated) and status == "retry":
-            await self.sessions.note(session, status="running")
+            await self.sessions.rows.note(session, status="running")
         elif isinstance(body, PermissionRepliedEvent):
             await self._questions.replied(body)
-            self.sessions.publish(session)
+            self.sessions.rows.publish(session)
         elif isinstance(body, PermissionAskedEvent):
-            await self.sessions.note(session, unread=not session.feed.shown)
+            await self.sessions.rows.note(session, unread=not session.feed.shown)
 
     async def _status(self, session: HostSession, body: SessionStatus) -> None:
         if self.sessions is not None and (session.record.status, session.record.run_id) != (
             body.status,
             body.run_id,
         ):
-            await self.sessions.note(session, status=body.status, run_id=body.run_id)
+            await self.sessions.rows.note(session, status=body.status, run_id=body.run_id)
 
     async def delivered(self, session_id: str, prompt_id: str, record: str) -> None:
         """Take a delivered prompt out of the queue."""

@@ -84,7 +84,7 @@ class Runs:
             session.handed.add(row.id)
             agent.steer(row.text, origin_id=row.id)
         session.taken[row.id] = became
-        self._sessions.publish_queue(session)
+        self._sessions.rows.publish_queue(session)
         return _taken(row.id, became)
 
     async def _store(
@@ -102,14 +102,14 @@ class Runs:
         try:
             row, new = await self._store(session, command, kind="human")
         except BaseException:
-            await self._sessions.note(session, status=status)
+            await self._sessions.rows.note(session, status=status)
             raise
         if not new:
-            await self._sessions.note(session, status=status)
+            await self._sessions.rows.note(session, status=status)
         return row, new
 
     async def _note_running(self, session: HostSession) -> None:
-        await self._sessions.note(
+        await self._sessions.rows.note(
             session, status="running", last_used=self._clock.iso(), error_code="", error=""
         )
 
@@ -125,7 +125,7 @@ class Runs:
         session.queue.remove(row)
         text = await self._prompts.remove(prompt_id)
         session.paused = session.paused and bool(session.queue)
-        self._sessions.publish_queue(session)
+        self._sessions.rows.publish_queue(session)
         return row.text if text is None else text
 
     async def delivered(self, session: HostSession, prompt_id: str, record: str) -> None:
@@ -135,7 +135,7 @@ class Runs:
         if len(left) < len(session.queue):
             session.queue = left
             session.handed.discard(prompt_id)
-            self._sessions.publish_queue(session)
+            self._sessions.rows.publish_queue(session)
 
     # ------------------------------------------------------------ going on, stop
 
@@ -147,7 +147,7 @@ class Runs:
             await self._note_running(session)
             row = session.queue[0]
             self._start(session, lambda: self._prompt(session, row))
-        self._sessions.publish_queue(session)
+        self._sessions.rows.publish_queue(session)
 
     async def go_on(self, session: HostSession) -> None:
         """Go on after a run that was cut or failed.
@@ -257,7 +257,7 @@ class Runs:
         status = "failed" if failed else "interrupted" if stopped and self._closing else "idle"
         error = end if end is not None and failed else None
         try:
-            await self._sessions.note(
+            await self._sessions.rows.note(
                 session,
                 status=status,
                 run_id="",
@@ -274,7 +274,7 @@ class Runs:
         follows = bool(session.queue) and not session.paused and not self._closing
         session.running = follows
         session.stopping = False
-        self._sessions.publish_queue(session)
+        self._sessions.rows.publish_queue(session)
         return session.queue[0] if follows else None
 
 

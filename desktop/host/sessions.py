@@ -19,14 +19,12 @@ from agent_sdk.host import (
 from desktop.bridge.messages import (
     ErrorInfo,
     OpenedSession,
-    QueueState,
-    SessionRow,
-    SessionsState,
 )
 from desktop.host.errors import SessionBusy
 from desktop.host.loading import Loader
 from desktop.host.permissions import Questions
 from desktop.host.ports import Database, SessionRecord
+from desktop.host.rows import Rows
 from desktop.host.session import Defaults, HostSession, can_continue, title_of
 from desktop.host.status import Topics
 
@@ -39,7 +37,10 @@ MOST_AT_REST = 6
 
 
 class Sessions:
-    """Opens, lists and closes sessions.
+    """Opens, finds and closes sessions.
+
+    Attributes:
+        rows: What the side bar shows of them.
 
     Args:
         loader: Opens them.
@@ -66,12 +67,12 @@ class Sessions:
         self._loader = loader
         self._folder = folder
         self._database = database
-        self._topics = topics
         self._questions = questions
         self._defaults = defaults
         self._epoch = epoch
         self._clock = clock
         self._open: dict[str, HostSession] = {}
+        self.rows = Rows(database=database, topics=topics, questions=questions, opened=self._open)
         self._opening: dict[str, asyncio.Lock] = {}
 
     # ------------------------------------------------------------------ finding
@@ -85,52 +86,7 @@ class Sessions:
         """The sessions that are open here."""
         return tuple(self._open.values())
 
-    async def state(self) -> list[SessionsState]:
-        """Return all rows of the side bar."""
-        projects = {project.id for project in await self._database.projects.list()}
-        rows = [
-            self.row(self._open[record.id].record if record.id in self._open else record)
-            for record in await self._database.sessions.rows()
-            if record.project_id in projects
-        ]
-        return [SessionsState(rows=tuple(rows), reset=True)]
-
-    async def queues(self) -> list[QueueState]:
-        """Return the queues that hold something."""
-        states = [session.queue_state() for session in self._open.values()]
-        return [state for state in states if state.queued]
-
-    def row(self, record: SessionRecord) -> SessionRow:
-        """Return a session's row in the side bar."""
-        waiting = record.status in ("running", "retry") and self._questions.waits(record.id)
-        opened = self._open.get(record.id)
-        return SessionRow(
-            id=record.id,
-            project_id=record.project_id,
-            title=record.title,
-            status="waiting" if waiting else record.status,
-            last_used=record.last_used,
-            unread=record.unread,
-            problem=opened.problem if opened else "",
-        )
-
     # ----------------------------------------------------------------- changing
-
-    async def note(self, session: HostSession, **changes: object) -> None:
-        """Change a session's row, durably, and tell the window."""
-        session.record = structs.replace(session.record, **changes)
-        if session.stored:
-            await self._database.sessions.put(session.record)
-            self.publish(session)
-
-    def publish(self, session: HostSession) -> None:
-        """Tell the window of a session's row."""
-        if session.stored:
-            self._topics.publish("sessions", SessionsState(rows=(self.row(session.record),)))
-
-    def publish_queue(self, session: HostSession) -> None:
-        """Tell the window of a session's queue."""
-        self._topics.publish("queue", session.queue_state())
 
     async def store(self, session: HostSession, *, prompt: str) -> None:
         """Put a new session into the index, titled by its first prompt.
@@ -146,7 +102,7 @@ class Sessions:
         await self._database.sessions.put(record)
         session.record, session.stored = record, True
 
-    async def rename(self, session: HostSession, title: str) -> None:
+    async def retitle(self, session: HostSession, title: str) -> None:
         """Give it a title; stored with it as soon as it has a file.
 
         Raises:
@@ -158,7 +114,7 @@ class Sessions:
             raise InvalidInput(f"A title has 1 to {MAX_TITLE} characters.", hint="Shorten it.")
         if session.manager.state.count:
             await session.manager.append(SessionInfoRecord(title=name))
-        await self.note(session, title=name)
+        await self.rows.note(session, title=name)
 
     async def delete(self, session: HostSession) -> None:
         """Delete a session with all that belongs to it.
@@ -174,8 +130,7 @@ class Sessions:
         await self._database.sessions.delete(session.id)
         if path is not None:
             await asyncio.to_thread(_remove_files, path)
-        self._topics.publish("sessions", SessionsState(removed=(session.id,)))
-        self._topics.publish("queue", QueueState(session_id=session.id))
+        self.rows.publish_gone(session.id)
 
     # ------------------------------------------------------------------ opening
 
@@ -202,7 +157,7 @@ class Sessions:
             found = self._open.get(session_id)
             if found is None:
                 found = self._open[session_id] = await self._loader.load(session_id)
-                self.publish(found)
+                self.rows.publish(found)
                 await self._close_some(but=found)
         if not lock.locked():
             self._opening.pop(session_id, None)
@@ -231,7 +186,7 @@ class Sessions:
                 model=model,
                 queued=tuple(row.text for row in session.queue if row.id not in session.handed),
             ),
-            row=self.row(record),
+            row=self.rows.row(record),
             count=transcript.count,
             sizes=transcript.sizes(),
             page=transcript.tail(),
@@ -309,7 +264,7 @@ class Sessions:
             self._open.pop(session.id, None)
             await session.aclose()
         elif session.record.unread:
-            await self.note(session, unread=False)
+            await self.rows.note(session, unread=False)
 
     async def aclose(self) -> None:
         """Close all sessions; no run may be going on."""

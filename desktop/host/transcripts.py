@@ -4,7 +4,7 @@ It applies the very events that are sent, so that what it holds when a session
 is opened equals what whoever watched has seen. Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, structs
 
@@ -20,7 +20,21 @@ from agent_sdk.events.wire import (
     ToolPart,
     ToolRunning,
 )
-from agent_sdk.host import Change, LastRun, Projector, Record, Replay, UserRecord, in_view
+from agent_sdk.host import (
+    AssistantRecord,
+    Block,
+    Change,
+    LastRun,
+    Projector,
+    Record,
+    Replay,
+    RunRecord,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    UserRecord,
+    in_view,
+)
 from desktop.bridge.messages import TranscriptMessage, TranscriptPage
 
 MAX_PAGE_MESSAGES = 50
@@ -64,12 +78,82 @@ class _Message:
         return size
 
 
+class _Stored:
+    """A message that is still in the records of its run only."""
+
+    __slots__ = ("run", "size")
+
+    def __init__(self, run: "StoredRun", size: int) -> None:
+        self.run = run
+        self.size = size
+
+    def characters(self) -> int:
+        """Return the characters of text, roughly."""
+        return self.size
+
+
+class StoredRun:
+    """The records of one run, and how many messages they are.
+
+    Opening a long session costs no more than counting: records become
+    messages when somebody looks at them.
+
+    Attributes:
+        first: Index of its first message.
+        count: How many it has.
+    """
+
+    def __init__(self, session_id: str, *, first: int) -> None:
+        self.first = first
+        self.count = 0
+        self._session_id = session_id
+        self._records: list[Record] = []
+
+    def take(self, record: Record) -> int:
+        """Take a record; return the characters of its message, or -1 if it is none."""
+        self._records.append(record)
+        if isinstance(record, AssistantRecord) or (
+            isinstance(record, UserRecord)
+            and not all(isinstance(block, ToolResultBlock) for block in record.message.content)
+        ):
+            size = sum(map(_block_length, record.message.content))
+        else:
+            return -1
+        self.count += 1
+        return size
+
+    def changes(self) -> Iterator[tuple[Record, list[Change]]]:
+        """Yield each record with what it changes."""
+        replay, projector = Replay(), Projector(session_id=self._session_id)
+        for record in self._records:
+            yield record, [c for e in replay.events(record) for c in projector.fold(e, 0.0)]
+
+
 class Transcript:
     """The messages of one session, in order."""
 
     def __init__(self) -> None:
-        self._messages: list[_Message] = []
+        self._messages: list[_Message | _Stored] = []
         self._by_id: dict[str, _Message] = {}
+
+    def store(self, run: StoredRun, size: int) -> None:
+        """Put a message that lies in a run's records at the end."""
+        self._messages.append(_Stored(run, size))
+
+    def _read(self, first: int, end: int) -> None:
+        """Make the messages of a range out of their records."""
+        at = first
+        while at < end:
+            message = self._messages[at]
+            if isinstance(message, _Stored):
+                run = message.run
+                made = Transcript()
+                for _, changes in run.changes():
+                    for change in changes:
+                        made.apply(change.body)
+                self._messages[run.first : run.first + run.count] = made._messages
+                self._by_id.update(made._by_id)
+            at += 1
 
     @property
     def count(self) -> int:
@@ -128,11 +212,16 @@ class Transcript:
         At least one is returned if there is one.
         """
         first = max(0, min(first, self.count))
+        end = min(first + max(count, 0), self.count)
         found: list[TranscriptMessage] = []
         size = 0
-        for message in self._messages[first : first + max(count, 0)]:
-            size += message.characters()
+        for at in range(first, end):
+            size += self._messages[at].characters()
             if found and size > MAX_PAGE_CHARACTERS:
+                break
+            self._read(at, at + 1)
+            message = self._messages[at]
+            if isinstance(message, _Stored):  # pragma: no cover - it has just been read
                 break
             found.append(TranscriptMessage(info=message.info, parts=message.joined()))
         return TranscriptPage(first=first, messages=tuple(found))
@@ -141,6 +230,7 @@ class Transcript:
         """Return the last messages, as many as fit a page."""
         first, size = self.count, 0
         while first > 0 and self.count - first < MAX_PAGE_MESSAGES:
+            self._read(first - 1, first)
             size += self._messages[first - 1].characters()
             if size > MAX_PAGE_CHARACTERS and first < self.count:
                 break
@@ -174,28 +264,44 @@ def replayed(session_id: str, records: Iterable[Record], *, logged: str) -> Repl
         logged: The record of the newest event in the log; empty if there is none.
     """
     transcript, replay = Transcript(), Replay()
-    projector = Projector(session_id=session_id)
-    missing: list[Change] = []
     delivered: dict[str, str] = {}
-    behind = False
     every = list(records)
     for record in every:
         if isinstance(record, UserRecord) and record.origin is not None and record.origin.id:
             delivered[record.origin.id] = record.uuid
+    runs = [StoredRun(session_id, first=0)]
+    told = -1  # the run that holds the newest record that was logged
     for record in in_view(every):
-        for event in replay.events(record):
-            changes = projector.fold(event, 0.0)
-            for change in changes:
-                transcript.apply(change.body)
-            if behind and any(change.record for change in changes):
-                missing += changes  # beginnings and ends of runs are told of when they happen
-        behind = behind or record.uuid == logged
+        if isinstance(record, RunRecord):
+            replay.events(record)  # takes note of how it ended
+            if record.event == "start":
+                runs.append(StoredRun(session_id, first=transcript.count))
+        size = runs[-1].take(record)
+        if size >= 0:
+            transcript.store(runs[-1], size)
+        if record.uuid == logged:
+            told = len(runs) - 1
     return Replayed(
         transcript=transcript,
         last_run=replay.last_run,
-        missing=tuple(missing) if logged else (),
+        missing=_missing(runs[told:], logged) if told >= 0 else (),
         delivered=delivered,
     )
+
+
+def _missing(runs: Iterable[StoredRun], logged: str) -> tuple[Change, ...]:
+    """Return what the records behind the logged one change.
+
+    Beginnings and ends of runs are left out: they are told of when they happen.
+    """
+    missing: list[Change] = []
+    behind = False
+    for run in runs:
+        for record, changes in run.changes():
+            if behind and any(change.record for change in changes):
+                missing += changes
+            behind = behind or record.uuid == logged
+    return tuple(missing)
 
 
 def _with_text(part: Part, text: str) -> Part:
@@ -207,9 +313,21 @@ def _with_text(part: Part, text: str) -> Part:
     return part
 
 
+def _block_length(block: Block) -> int:
+    if isinstance(block, TextBlock):
+        return len(block.text)
+    if isinstance(block, ThinkingBlock):
+        return len(block.thinking)
+    return _TOOL_LENGTH
+
+
+_TOOL_LENGTH = 80
+"""What a tool's card counts for, beside its output."""
+
+
 def _length(part: Part) -> int:
     if isinstance(part, TextPart | ReasoningPart):
         return len(part.text)
     if isinstance(part, ToolPart):
-        return len(getattr(part.state, "output", "")) + 80
+        return len(getattr(part.state, "output", "")) + _TOOL_LENGTH
     return 0
