@@ -2,6 +2,8 @@
 
 import threading
 
+from typing_extensions import override
+
 from desktop.host.keystore import KeyStoreLocked, NoKeyStore
 
 
@@ -28,6 +30,7 @@ class WorkingStore:
 class NoStore(WorkingStore):
     """There is none."""
 
+    @override
     def name(self) -> str:
         raise NoKeyStore("this system has no key ring that works")
 
@@ -40,11 +43,13 @@ class LockedStore(WorkingStore):
         self.entries = entries if entries is not None else {}
         self.locked = True
 
+    @override
     def get(self, entry: str) -> str | None:
         if self.locked:
             raise KeyStoreLocked("it is locked")
         return super().get(entry)
 
+    @override
     def set(self, entry: str, secret: str) -> None:
         if self.locked:
             raise KeyStoreLocked("it is locked")
@@ -60,6 +65,7 @@ class HangingStore(WorkingStore):
         self.released = threading.Event()
         self.calls = 0
 
+    @override
     def name(self) -> str:
         self.calls += 1
         if not self.released.wait(50):
@@ -70,6 +76,7 @@ class HangingStore(WorkingStore):
 class NullStore(WorkingStore):
     """Takes everything and keeps nothing."""
 
+    @override
     def set(self, entry: str, secret: str) -> None:
         self.asked.append(f"set {entry}")
 
@@ -77,5 +84,6 @@ class NullStore(WorkingStore):
 class LyingStore(WorkingStore):
     """Gives back something else than it was given."""
 
+    @override
     def get(self, entry: str) -> str | None:
         return "AAAA" if entry in self.entries else None

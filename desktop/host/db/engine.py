@@ -31,7 +31,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from typing_extensions import override
 
-from agent_sdk.host import DiskFull, StorageError, ZpiError, create_file
+from agent_sdk.host import DiskFull, InvalidInput, StorageError, ZpiError, create_file
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -196,6 +196,8 @@ class _Worker:
 
     def _typed(self, error: Exception) -> Exception:
         cause = error.orig if isinstance(error, DBAPIError) else error
+        if isinstance(cause, UnicodeEncodeError):
+            return InvalidInput("Text that is not valid Unicode cannot be stored.")
         if not isinstance(cause, sqlite3.Error):
             return error
         if is_damage(cause):

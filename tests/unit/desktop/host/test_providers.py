@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from agent_sdk.core.errors import ConfigurationError, InvalidInput, ModelNotFound
 from agent_sdk.core.ids import RandomIds, SystemClock
@@ -30,6 +31,7 @@ class NoLocalModels(LocalModels):
         super().__init__(processes=None, gguf="", clock=SystemClock())
         self.models = [TINY]
 
+    @override
     async def find(self) -> list[Model]:
         return self.models
 
