@@ -57,7 +57,7 @@ if sys.platform != "linux":
 NIGHTLY = bool(os.environ.get("ZPI_NIGHTLY"))
 KILLS = 500 if NIGHTLY else 50
 SEED = int(os.environ.get("ZPI_KILL_SEED", "") or (time.time_ns() if NIGHTLY else 20_240_607))
-AT_ONCE = 2
+AT_ONCE = 3
 AGAIN = 0.85
 """How likely it is that a run which goes on is killed, too."""
 
@@ -138,7 +138,7 @@ class Victim:
         """Kill it at the moment; return whether it had not ended before."""
         async with asyncio.timeout(30):
             while not self.ended and not when.has_come(self):
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(0.003)
         until = time.monotonic() + when.pause
         while not self.ended and time.monotonic() < until:
             await asyncio.sleep(min(0.001, max(0.0, until - time.monotonic())))
@@ -573,7 +573,8 @@ async def test_twenty_trees_end_with_the_program(number: int, tmp_path: Path) ->
     word = unique_word()
     calls = tuple(bash(stubborn(word)) for _ in range(20))
     cli = Cli(tmp_path)
-    async with MockServer(MockScript(queue=(MockTurn(calls=calls),))) as server:
+    turns = (MockTurn(calls=calls), MockTurn(delay=600))
+    async with MockServer(MockScript(queue=turns)) as server:
         cli.use(server)
         async with cli.start("-p", "Run them.", *OPTIONS) as running:
             assert len(await appear(word, least=60, seconds=30)) >= 60
