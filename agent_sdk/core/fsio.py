@@ -205,6 +205,53 @@ def copy_aside(
         raise storage_error(error, target, "write") from error
 
 
+def publish_file(
+    temp: str | Path, target: str | Path, *, faults: Faults | None = PROCESS_FAULTS
+) -> None:
+    """Put a file that another library has written in the target's place, durably.
+
+    Args:
+        temp: The finished file, in the target's folder; gone afterwards.
+        target: Where it shall be.
+        faults: The armed failpoint, if any.
+
+    Raises:
+        StorageError: If it cannot be done; the target is as it was.
+    """
+    try:
+        _point(faults, "publish.sync")
+        fd = os.open(temp, os.O_RDWR | _BASE_FLAGS)
+        try:
+            sync_fd(fd)
+        finally:
+            os.close(fd)
+        _point(faults, "publish.rename")
+        _rename(Path(temp), Path(target))
+        sync_dir(Path(target).parent)
+    except OSError as error:
+        raise storage_error(error, target, "write") from error
+
+
+def move_file(source: str | Path, target: str | Path) -> bool:
+    """Move a file to another folder of the same file system, durably.
+
+    Returns:
+        False if there is no such file.
+
+    Raises:
+        StorageError: If it cannot be moved.
+    """
+    try:
+        _rename(Path(source), Path(target))
+        sync_dir(Path(target).parent)
+        sync_dir(Path(source).parent)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise storage_error(error, source, "move") from error
+    return True
+
+
 # --------------------------------------------------------------------- log
 
 

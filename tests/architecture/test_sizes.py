@@ -37,7 +37,8 @@ def test_limits_are_exact() -> None:
 def test_public_methods_are_counted_once() -> None:
     def source(count: int) -> str:
         methods = "".join(f"    def m{number}(self): ...\n" for number in range(count))
-        return f"class C:\n{methods}    def m0(self): ...\n    def _private(self): ...\n"
+        fact = "    @property\n    def fact(self): ...\n"
+        return f"class C:\n{methods}    def m0(self): ...\n    def _private(self): ...\n{fact}"
 
     assert oversized(source(15), file_lines=FILE_LINES) == []
     assert oversized(source(16), file_lines=FILE_LINES) == [

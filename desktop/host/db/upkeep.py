@@ -9,7 +9,6 @@ not in the copies, so that a key that was removed is nowhere any more.
 Everything here blocks and is called on threads.
 """
 
-import contextlib
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from agent_sdk.host import StorageError, make_dirs, storage_error, sync_dir
+from agent_sdk.host import StorageError, make_dirs, move_file, publish_file, storage_error
 from agent_sdk.host import create_file as create_durably
 from desktop.bridge.messages import ErrorInfo
 from desktop.host.db.engine import connect, is_damage, state_error, suspect_of, wal_of, wrap
@@ -161,13 +160,10 @@ def _put_aside(path: Path, now: str) -> Path:
     while (folder := parent / (f"{stamp}-{number}" if number else stamp)).exists():
         number += 1
     make_dirs(folder)
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        move_file(path.with_name(name), folder / name)
     try:
-        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                path.with_name(name).rename(folder / name)
         suspect_of(path).unlink(missing_ok=True)
-        sync_dir(folder)
-        sync_dir(path.parent)
     except OSError as error:
         raise storage_error(error, path, "move aside") from error
     return folder
@@ -293,9 +289,5 @@ def _save(
         temp.unlink(missing_ok=True)
         raise
     copy.close()
-    try:
-        temp.replace(target)
-        sync_dir(target.parent)
-    except OSError as error:
-        raise storage_error(error, target, "write") from error
+    publish_file(temp, target)
     return True

@@ -9,7 +9,15 @@ import pytest
 
 from agent_sdk.core.errors import DiskFull, StorageError
 from agent_sdk.core.failpoints import Faults
-from agent_sdk.core.fsio import AppendLog, copy_aside, create_file, make_dirs, replace_file
+from agent_sdk.core.fsio import (
+    AppendLog,
+    copy_aside,
+    create_file,
+    make_dirs,
+    move_file,
+    publish_file,
+    replace_file,
+)
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permission bits")
 
@@ -330,3 +338,22 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
         log.close()
     finally:
         os.system(f"umount '{disk}'")
+
+
+def test_finished_file_takes_the_targets_place(tmp_path: Path) -> None:
+    target, temp = tmp_path / "copy.sqlite", tmp_path / "copy.tmp"
+    target.write_bytes(b"old")
+    temp.write_bytes(b"new")
+    publish_file(temp, target)
+    assert (target.read_bytes(), temp.exists()) == (b"new", False)
+    with pytest.raises(StorageError, match="copy.sqlite"):
+        publish_file(temp, target)
+    assert target.read_bytes() == b"new"
+
+
+def test_file_is_moved_or_was_not_there(tmp_path: Path) -> None:
+    (tmp_path / "aside").mkdir()
+    (tmp_path / "a").write_bytes(b"x")
+    assert move_file(tmp_path / "a", tmp_path / "aside" / "a")
+    assert (tmp_path / "aside" / "a").read_bytes() == b"x"
+    assert not move_file(tmp_path / "a", tmp_path / "aside" / "b")
