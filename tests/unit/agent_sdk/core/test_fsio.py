@@ -346,7 +346,7 @@ def test_finished_file_takes_the_targets_place(tmp_path: Path) -> None:
     temp.write_bytes(b"new")
     publish_file(temp, target)
     assert (target.read_bytes(), temp.exists()) == (b"new", False)
-    with pytest.raises(StorageError, match="copy.sqlite"):
+    with pytest.raises(StorageError, match=r"copy\.sqlite"):
         publish_file(temp, target)
     assert target.read_bytes() == b"new"
 
