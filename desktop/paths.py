@@ -6,6 +6,7 @@
     generations/1/owner.lock       held by the one host
     generations/1/sessions/        ``<project>/<id>.jsonl``
     generations/1/artifacts/       large content of sessions
+    generations/1/drafts/          answers that are being shown and are not whole
 
 A new layout is a new generation beside the old one.
 """
@@ -48,6 +49,11 @@ class DataPaths(Struct, frozen=True):
     def sessions(self) -> Path:
         """Folder of all session files."""
         return self.generation / "sessions"
+
+    @property
+    def drafts(self) -> Path:
+        """Folder of what is shown of answers before they are whole."""
+        return self.generation / "drafts"
 
     @property
     def artifacts(self) -> Path:

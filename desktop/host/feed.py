@@ -22,6 +22,7 @@ from agent_sdk.host import (
     ZpiError,
 )
 from desktop.bridge.frames import EventFrame, Frame
+from desktop.host.drafts import Draft
 from desktop.host.ports import Events
 from desktop.host.transcripts import Transcript
 
@@ -59,6 +60,7 @@ class Feed:
         session_id: str,
         transcript: Transcript,
         seq: int,
+        draft: Draft,
         events: Events,
         send: Callable[[Frame], None],
         reactions: Reactions,
@@ -70,6 +72,7 @@ class Feed:
         self.seq = seq
         self.shown = False
         self._session_id = session_id
+        self._draft = draft
         self._events = events
         self._send = send
         self._reactions = reactions
@@ -96,6 +99,11 @@ class Feed:
     def say(self, body: EventBody) -> None:
         """Add an event of the host's own."""
         self._queue([Change(body)])
+
+    async def aclose(self) -> None:
+        """Wait for all that was taken, and let go of the draft; no run may be going on."""
+        await self.drain()
+        await self._draft.aclose()
 
     async def drain(self) -> None:
         """Wait until all that was taken has been shown."""
@@ -141,10 +149,17 @@ class Feed:
         for prompt_id, record in delivered:
             await self._reactions.delivered(self._session_id, prompt_id, record)
         logged = iter(await self._log([c for c in batch if not isinstance(c.body, PartDelta)]))
+        await self._keep([change.body for change in batch])
         for change in batch:
             self._show(self._transient(change) if _is_delta(change) else next(logged))
         for change in batch:
             await self._reactions.after(self._session_id, change.body)
+
+    async def _keep(self, bodies: list[EventBody]) -> None:
+        try:
+            await self._draft.keep(bodies)
+        except ZpiError as error:  # shown all the same; a kill would lose it
+            logger.warning("an unfinished answer could not be kept: %s", error)
 
     async def _log(self, changes: list[Change]) -> Sequence[Event]:
         if not changes:

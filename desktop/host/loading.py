@@ -17,6 +17,7 @@ from agent_sdk.host import (
 )
 from desktop.bridge.frames import Frame
 from desktop.bridge.messages import ProjectInfo
+from desktop.host.drafts import Draft, cut_answer, read_draft
 from desktop.host.errors import UnknownThing
 from desktop.host.feed import Feed, Reactions
 from desktop.host.ports import Database, SessionRecord
@@ -96,6 +97,7 @@ class Loader:
         project = await self._project(record.project_id)
         records: list[Record] = []
         manager = await self._history(record, project, records)
+        await self._restore(manager, records)
         events = self._database.events
         logged = await events.last_record(session_id)
         replay = await asyncio.to_thread(replayed, session_id, records, logged=logged)
@@ -139,6 +141,20 @@ class Loader:
             observe=records.append,
         )
 
+    def _draft(self, session_id: str) -> Path:
+        return self._paths.drafts / f"{session_id}.jsonl"
+
+    async def _restore(self, manager: SessionManager, records: list[Record]) -> None:
+        """Put into the history what a kill left of an answer that was being shown."""
+        path = self._draft(manager.session_id)
+        draft = await asyncio.to_thread(read_draft, path)
+        record = None if manager.read_only else cut_answer(draft, records)
+        if record is not None:
+            (uuid,) = await manager.append(record)
+            records.append(structs.replace(record, uuid=uuid))
+        if draft.count:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+
     def _add(
         self,
         record: SessionRecord,
@@ -153,6 +169,7 @@ class Loader:
             session_id=record.id,
             transcript=replay.transcript if replay else Transcript(),
             seq=seq,
+            draft=Draft(self._draft(record.id)),
             events=self._database.events,
             send=self._send,
             reactions=self._reactions,

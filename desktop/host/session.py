@@ -87,7 +87,7 @@ class HostSession:
 
     async def aclose(self) -> None:
         """Close it; no run may be going on."""
-        await self.feed.drain()
+        await self.feed.aclose()
         if self.agent is not None:
             await self.agent.aclose()
         await self.manager.close()
