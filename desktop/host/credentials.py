@@ -118,6 +118,7 @@ class CredentialVault:
         self._data_keys: dict[str, bytes] = {}
         self._current = ""
         self._memory: dict[Where, str] = {}
+        self._concealed: set[str] = set()
         self._draft: _Draft | None = None
         self._listeners: list[Callable[[], None]] = []
 
@@ -138,6 +139,7 @@ class CredentialVault:
         """Forget all keys; may be called twice."""
         await self._tasks.aclose()
         self._memory.clear()
+        self._concealed.clear()
         self._data_keys.clear()
         self._draft = None
 
@@ -202,8 +204,14 @@ class CredentialVault:
             secret = vault.unseal(data_key, row.sealed, self._place(row))
         except vault.Unreadable:
             return None
-        self._on_secret(secret)
+        self.conceal(secret)
         return secret
+
+    def conceal(self, secret: str) -> None:
+        """Have a key taken out of logs from now on."""
+        if secret not in self._concealed:
+            self._concealed.add(secret)
+            self._on_secret(secret)
 
     async def get(self, provider: str, origin: str) -> str | None:
         """Return a key; None if there is none, or the key ring does not answer."""
@@ -222,7 +230,7 @@ class CredentialVault:
             StorageError: If the database cannot be written; the key is in
                 memory then.
         """
-        self._on_secret(key)
+        self.conceal(key)
         where = (provider, origin)
         async with self._lock:
             self._memory[where] = key

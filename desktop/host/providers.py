@@ -278,6 +278,8 @@ class ProviderService:
         key = checked_key(command.key, row.base_url)
         if key is None:
             key = await self._known_key(row)
+        elif key:
+            self._vault.conceal(key)
         entry = provider_entry(row, self._table)
         registry = self._table.with_providers({row.name: entry})
         model = registry.find(f"{row.name}/{command.model.strip()}")

@@ -103,10 +103,15 @@ class Saver:
         if self._day == now[:10] or self._stopped.is_set():
             return
         self._day = now[:10]
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._save, args=(now,), name="zpi-state-copy", daemon=True
         )
-        self._thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no threads left; writing goes on
+            logger.warning("no copy of the state database could be made: %s", error)
+        else:
+            self._thread = thread
 
     def _save(self, now: str) -> None:
         try:

@@ -380,5 +380,7 @@ class Engine:
         Raises:
             StorageError: If a connection could not be opened or closed.
         """
-        await asyncio.wrap_future(self._reader.stop())
-        await asyncio.wrap_future(self._writer.stop())
+        try:
+            await asyncio.wrap_future(self._reader.stop())
+        finally:
+            await asyncio.wrap_future(self._writer.stop())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, func, insert, select
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
 
 from agent_sdk.events.wire import Event, EventBody, is_transient
 from agent_sdk.host import Change, Clock, Ids, InvalidInput, StorageError
@@ -18,6 +18,12 @@ from desktop.host.db.engine import Store
 READ_LIMIT = 1000
 
 _rows = schema.events.c
+_decoder = msgspec.json.Decoder(EventBody)
+
+
+# Made once: putting a statement together takes longer than running it.
+_NEWEST = select(func.max(_rows.seq)).where(_rows.session_id == bindparam("session"))
+_INSERT = insert(schema.events)
 
 
 class SqlEvents:
@@ -51,7 +57,7 @@ class SqlEvents:
         def work(connection: Connection) -> int:
             last = _last_seq(connection, session_id)
             connection.execute(
-                insert(schema.events),
+                _INSERT,
                 [
                     {
                         "session_id": session_id,
@@ -119,13 +125,12 @@ class SqlEvents:
 
 
 def _last_seq(connection: Connection, session_id: str) -> int:
-    query = select(func.max(_rows.seq)).where(_rows.session_id == session_id)
-    return int(connection.scalar(query) or 0)
+    return int(connection.scalar(_NEWEST, {"session": session_id}) or 0)
 
 
 def _event(row: Row[Any]) -> Event:
     try:
-        body = msgspec.json.decode(row.body, type=EventBody)
+        body = _decoder.decode(row.body)
     except msgspec.DecodeError as error:
         raise StorageError(
             f"Event {row.seq} of session {row.session_id!r} cannot be understood.",
