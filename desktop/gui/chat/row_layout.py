@@ -147,7 +147,7 @@ class RowLayout:
         """Bring the anchor to where the rows, once measured, really are."""
         if not self.sticks:
             self.anchor = self._normal(self.anchor)
-            self.sticks = self._reach() < self.view
+            self.sticks = self._reach() <= self.view
         if self.sticks:
             self.anchor = self._bottom()
 
@@ -201,7 +201,7 @@ class RowLayout:
         found = MARGIN - self.anchor.offset
         for entry, at in self._from(self.anchor):
             found += self._measured(entry, at)
-            if found >= self.view:
+            if found > self.view:
                 break
         return found
 

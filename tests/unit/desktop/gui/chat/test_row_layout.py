@@ -1,5 +1,6 @@
 """Where rows are: nothing moves but what the reader moves."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -142,3 +143,11 @@ def test_scrolling_up_leaves_the_bottom_and_down_to_it_sticks_again() -> None:
     world.screen()
     assert world.layout.sticks
     assert world.layout.position == world.layout.range
+
+
+@pytest.mark.parametrize(("height", "sticks"), [(VIEW - MARGIN, True), (VIEW - MARGIN + 1, False)])
+def test_what_just_fits_is_at_its_bottom(height: int, *, sticks: bool) -> None:
+    world = World([[(50, height - 100)], [(50, 100)]])
+    world.layout.sticks = False
+    world.screen()
+    assert world.layout.sticks == sticks
