@@ -1,8 +1,9 @@
 """Figures of the whole program against the project's own mock: ``python3 dev.py bench``.
 
-    python -m tests.bench [--runs 5] [--api anthropic-messages]
+    python -m tests.bench [--runs 5] [--api anthropic-messages] [--only zpi|window]
 
-Each run is a fresh process of ``zpi`` in a fresh home folder. Printed are
+Each run is a fresh process of ``zpi`` in a fresh home folder, or of the window
+on a display of its own (see ``window``). Printed are
 medians; compare them with figures of the same run on the same machine only.
 Nothing here passes or fails.
 """
@@ -22,6 +23,7 @@ import msgspec
 
 from agent_sdk.testing.mock_server import MockRequest, MockScript, MockServer
 from agent_sdk.testing.mock_wire import APIS, MockCall, MockTurn, WireApi
+from tests.bench.window import window_figures
 
 FILES = 1000
 TURNS = 50
@@ -143,13 +145,8 @@ def median(values: list[float]) -> float:
     return statistics.median(values)
 
 
-async def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--api", choices=APIS, default="anthropic-messages")
-    args = parser.parse_args()
+async def zpi_figures(runs: int, api: WireApi) -> None:
+    """Print the figures of the command line."""
     scenarios = {
         "hello": hello, "read": read_turns, "bash": bash_turns, "edit": edit_turns, "stream": stream,
     }  # fmt: skip
@@ -162,21 +159,35 @@ async def main() -> None:
             )
             (project / f"data/f{n:04d}.txt").write_text("".join(lines))
         found: dict[str, list[Figures]] = {name: [] for name in scenarios}
-        for turn in range(args.runs):
+        for turn in range(runs):
             for name, make in scenarios.items():
                 home = Path(folder) / f"home-{name}-{turn}"
-                found[name].append(await measure(make, api=args.api, project=project, home=home))
+                found[name].append(await measure(make, api=api, project=project, home=home))
     base = median([f.cpu for f in found["hello"]])
     first = median([(f.requests[0].arrived - f.begun) * 1000 for f in found["hello"]])
-    print(f"{args.api}, {args.runs} runs each, medians")
+    print(f"{api}, {runs} runs each, medians")
     print(f"  start to first request       {first:8.1f} ms")
     for name in ("read", "edit", "bash"):
         turn_gap = median([median(gaps(f)) for f in found[name]])
         print(f"  between turns, {name:<5}         {turn_gap:8.2f} ms")
     cpu = median([(f.cpu - base) / DELTAS * 1e6 for f in found["stream"]])
     print(f"  CPU per 1,000 deltas         {cpu:8.2f} ms")
-    for name, runs in found.items():
-        print(f"  peak memory, {name:<10}      {median([f.peak_mb for f in runs]):8.1f} MB")
+    for name, figures in found.items():
+        print(f"  peak memory, {name:<10}      {median([f.peak_mb for f in figures]):8.1f} MB")
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--api", choices=APIS, default="anthropic-messages")
+    parser.add_argument("--only", choices=("zpi", "window"), help="measure this alone")
+    args = parser.parse_args()
+    if args.only != "window":
+        await zpi_figures(args.runs, args.api)
+    if args.only != "zpi":
+        await window_figures(args.runs)
 
 
 if __name__ == "__main__":
