@@ -30,11 +30,19 @@ class Questions:
         self._waiting: dict[str, PermissionAskedEvent] = {}
         self._answers: dict[str, asyncio.Future[PermissionReply]] = {}
         self._expired: defaultdict[str, list[PermissionAskedEvent]] = defaultdict(list)
+        self._closing = False
 
     async def start(self) -> None:
         """Expire what an earlier host left unanswered: its runs are gone."""
         for asked in await self._store.expire_all(RESTARTED):
             self._expired[asked.session_id].append(asked)
+
+    def close(self) -> None:
+        """The host is about to end: what waits now expires when the next one starts.
+
+        So the next one can say that it was never answered.
+        """
+        self._closing = True
 
     async def state(self) -> list[PermissionsState]:
         """Return what waits."""
@@ -69,7 +77,8 @@ class Questions:
 
     async def replied(self, event: PermissionRepliedEvent) -> None:
         """Settle a question that was answered, or has expired."""
-        await self._store.settle(event.request_id, event.reply, reason=event.reason)
+        if not (self._closing and event.reply == "expired"):
+            await self._store.settle(event.request_id, event.reply, reason=event.reason)
         if self._waiting.pop(event.request_id, None) is not None:
             self._publish()
 

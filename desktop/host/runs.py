@@ -174,6 +174,7 @@ class Runs:
     async def aclose(self) -> None:
         """Stop all runs, as cut, and wait for their ends to be stored."""
         self._closing = True
+        self._questions.close()
         for session in self._sessions.open_ones:
             if session.running:
                 session.stopping = True

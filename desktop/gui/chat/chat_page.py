@@ -13,6 +13,7 @@ from agent_sdk.events.wire import (
     MessageUpdated,
     PermissionAskedEvent,
     PermissionRepliedEvent,
+    SessionStatus,
 )
 from desktop.bridge.messages import OpenedSession, PermissionsState
 from desktop.bridge.protocol import (
@@ -141,7 +142,10 @@ class ChatPage(QWidget):
         if isinstance(body, MessageUpdated) and body.message.origin == "human":
             self.view.to_bottom()  # the reader has just sent it
         self.view.model_changed()
-        if isinstance(body, PermissionRepliedEvent):
+        if isinstance(body, SessionStatus) and body.status == "running" and self._expired:
+            self._expired = []  # the session goes on
+            self._ask()
+        elif isinstance(body, PermissionRepliedEvent):
             self._settled(body)
         elif self.request.asked is not None and not self.request.expired:
             self._ask()  # the call that it is about may have come
