@@ -66,7 +66,7 @@ class RichText(QTextBrowser):
         """Show HTML of our own making; what is selected stays selected."""
         cursor = self.textCursor()
         anchor, position = cursor.anchor(), cursor.position()
-        self.setHtml(html)
+        self.setHtml(html.rstrip())
         if anchor != position:
             end = self.document().characterCount() - 1
             cursor = self.textCursor()
