@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from PySide6.QtCore import QLibraryInfo, QSettings, Qt, QUrl
+from PySide6.QtCore import QLibraryInfo, QSettings, Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication
 
@@ -14,6 +14,7 @@ import agent_sdk
 from desktop.bridge.client import Bridge
 from desktop.gui import i18n
 from desktop.gui.chat.chat_page import ChatPage
+from desktop.gui.chat.code_highlight import warm_up
 from desktop.gui.icons import Icons
 from desktop.gui.main_window import MainWindow
 from desktop.gui.single_instance import InstanceServer, raise_other, socket_name
@@ -26,6 +27,11 @@ NO_DISPLAY = (
     "There is no display here, so ZPI's window cannot open. "
     "At the command line, say: zpi -p 'What is this project?'"
 )
+
+WARM_AFTER_MS = 1500
+"""When the window is there, and nobody waits for it any more."""
+
+WARM_STEP_MS = 50
 
 
 def has_display(environ: Mapping[str, str]) -> bool:
@@ -111,6 +117,14 @@ class Window:
         """Show the window, then start the host: the slow part loads behind what is drawn."""
         self.main.show()
         self.bridge.start()
+        self._warming = warm_up()
+        QTimer.singleShot(WARM_AFTER_MS, self.main, self._warm)
+
+    def _warm(self) -> None:
+        """Load what colours code, bit by bit: within an answer it would hold up frames."""
+        for _ in self._warming:
+            QTimer.singleShot(WARM_STEP_MS, self.main, self._warm)
+            return
 
     def stop(self, done: Callable[[], None]) -> None:
         """End the host in good order, then call back."""

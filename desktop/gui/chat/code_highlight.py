@@ -1,6 +1,6 @@
 """Colours of code: which characters have which role, found in small steps. Pure, no Qt.
 
-Pygments is imported with the first block of code. A job is a generator, so
+Pygments is imported with the first block of code, or by ``warm_up``. A job is a generator, so
 that whoever paints can stop after a few milliseconds and go on later.
 """
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 MAX_LINES = 2000
 MAX_CHARACTERS = 200_000
 """Larger blocks of code keep one colour."""
+
+USUAL = ("text", "python", "bash", "json", "diff")
+"""Languages that are loaded before they are needed; the first loads Pygments itself."""
 
 Role: TypeAlias = Literal["keyword", "string", "comment", "number", "name"]
 
@@ -60,6 +63,13 @@ def spans(code: str, info: str) -> Iterator[Span | None]:
     for start, token, value in lexer.get_tokens_unprocessed(code):
         role = _role(str(token))
         yield Span(start, len(value), role) if role is not None and value.strip() else None
+
+
+def warm_up() -> Iterator[None]:
+    """Load what colours the usual languages, one at a time, so that an answer need not wait for it."""
+    for name in USUAL:
+        _lexer(name)
+        yield
 
 
 def language_of_path(path: str) -> str:

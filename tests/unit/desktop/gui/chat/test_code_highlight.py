@@ -1,8 +1,12 @@
 """Colours of code."""
 
+import subprocess
+import sys
+
 import pytest
 
 from desktop.gui.chat.code_highlight import MAX_LINES, Span, language, language_of_path, spans
+from tests.support.repository import ROOT
 
 CODE = 'def f(x):  # why\n    return "s" + str(1)\n'
 
@@ -51,3 +55,18 @@ def test_language(info: str, found: str) -> None:
 def test_language_of_path() -> None:
     assert language_of_path("/a/b.py") == "python"
     assert language_of_path("no-suffix-at-all") == ""
+
+
+def test_warming_up_loads_usual_languages_one_at_a_time() -> None:
+    script = (
+        "import sys\n"
+        "from desktop.gui.chat.code_highlight import USUAL, warm_up\n"
+        "steps = warm_up()\n"
+        "assert 'pygments' not in sys.modules\n"
+        "next(steps)\n"
+        "assert 'pygments.lexers' in sys.modules and 'pygments.lexers.python' not in sys.modules\n"
+        "assert len(list(steps)) == len(USUAL) - 1 and 'pygments.lexers.python' in sys.modules\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
