@@ -22,6 +22,7 @@ from desktop.gui.chat.rows import (
     SummaryItem,
     UserItem,
     WorkingItem,
+    item_of,
 )
 from desktop.gui.i18n import tr
 from desktop.gui.icons import Icons
@@ -104,10 +105,10 @@ class Card(QWidget):
     def tick(self) -> None:
         """A second has passed while a run is going on."""
 
-    def set_expanded(self, expanded: bool) -> None:  # noqa: FBT001 - a slot of toggled
+    def toggle(self) -> None:
         """Unfold or fold the row."""
-        if self.row is not None and self.row.expanded != expanded:
-            self.row.expanded = expanded
+        if self.row is not None:
+            self.row.expanded = not self.row.expanded
             self.row.width = 0
             self.tools.remeasure(self.row)
 
@@ -170,8 +171,8 @@ class FoldHeader(QAbstractButton):
             x += 24
         end = self._paint_right(painter, self.width() - PAD)
         if self.strong:
-            x = self._words(painter, self.strong, "text", x, end, bold=True) + 8
-        self._words(painter, self.weak, "muted", x, end - 8, bold=False)
+            x = self._words(painter, (x, end), bold=True) + 8
+        self._words(painter, (x, end - 8), bold=False)
 
     def _chevron(self, painter: QPainter, at: QPointF) -> None:
         name = "chevron-down" if self.isChecked() else "chevron-right"
@@ -191,9 +192,10 @@ class FoldHeader(QAbstractButton):
             end -= width + 10
         return end
 
-    def _words(  # noqa: PLR0917 - private, a place and a look
-        self, painter: QPainter, text: str, token: str, x: int, end: int, *, bold: bool
-    ) -> int:
+    def _words(self, painter: QPainter, span: tuple[int, int], *, bold: bool) -> int:
+        """Draw the strong or the weak words between two places; return where they end."""
+        x, end = span
+        text, token = (self.strong, "text") if bold else (self.weak, "muted")
         theme = self._tools.theme
         mono = self.mono and not bold
         font = theme.mono_font(scale=0.9) if mono else theme.font(scale=0.93, bold=bold)
@@ -235,13 +237,12 @@ class UserCard(Card):
         super().__init__(tools, parent)
         self.body = RichText(tools.theme, tools.open_link, self)
         self.more = button("link", parent=self)
-        self.more.clicked.connect(lambda: self.set_expanded(True))
+        self.more.clicked.connect(self.toggle)
         self._left = 0
 
     @override
     def show_row(self, row: Row) -> None:
-        item = row.item
-        assert isinstance(item, UserItem)  # noqa: S101 - for the type checker
+        item = item_of(row, UserItem)
         text = item.text
         cut = len(text) > SHOWN_AT_FIRST and not row.expanded
         self.more.setText(tr("Show all of it ({count} characters)", count=len(text)))
@@ -276,14 +277,13 @@ class FoldedCard(Card):
         super().__init__(tools, parent)
         self.header = FoldHeader(tools, self)
         self.header.icon_name = "thought"
-        self.header.toggled.connect(self.set_expanded)
+        self.header.clicked.connect(self.toggle)
         self.body = RichText(tools.theme, tools.open_link, self, tint="muted")
         self._shown = ""
 
     @override
     def show_row(self, row: Row) -> None:
-        item = row.item
-        assert isinstance(item, FoldedItem)  # noqa: S101 - for the type checker
+        item = item_of(row, FoldedItem)
         self.header.blockSignals(True)
         self.header.setChecked(row.expanded)
         self.header.blockSignals(False)
@@ -353,8 +353,7 @@ class LineCard(Card):
 
     @override
     def show_row(self, row: Row) -> None:
-        item = row.item
-        assert isinstance(item, LineItem)  # noqa: S101 - for the type checker
+        item = item_of(row, LineItem)
         self.label.setText(line_text(item))
         self._icon = "warning" if item.level == "warning" else ""
         self.action.setText(tr("Continue"))
@@ -405,8 +404,7 @@ class SummaryCard(Card):
 
     @override
     def show_row(self, row: Row) -> None:
-        item = row.item
-        assert isinstance(item, SummaryItem)  # noqa: S101 - for the type checker
+        item = item_of(row, SummaryItem)
         self.label.setText(summary_text(item))
 
     @override

@@ -87,11 +87,10 @@ def _lexer(name: str) -> "Lexer | None":
     if not name:
         return None
     from pygments.lexers import get_lexer_by_name  # noqa: PLC0415 - start-up cost
-    from pygments.util import ClassNotFound  # noqa: PLC0415 - start-up cost
 
     try:
         return get_lexer_by_name(name)
-    except ClassNotFound:
+    except ValueError:  # there is no such language
         return None
 
 

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from desktop.bridge.messages import ErrorInfo
 from desktop.gui.chat.cards import PAD, Card, CardTools
-from desktop.gui.chat.rows import ErrorItem, Row
+from desktop.gui.chat.rows import ErrorItem, Row, item_of
 from desktop.gui.error_text import error_text
 from desktop.gui.i18n import tr
 from desktop.gui.text import soft_split, visible
@@ -32,8 +32,7 @@ class ErrorCard(Card):
 
     @override
     def show_row(self, row: Row) -> None:
-        item = row.item
-        assert isinstance(item, ErrorItem)  # noqa: S101 - for the type checker
+        item = item_of(row, ErrorItem)
         shown = error_text(ErrorInfo(code=item.code, text=item.text, hint=item.hint))
         sentence = shown.title if shown.title != item.text else tr("The run ended with an error.")
         detail = shown.detail or "\n".join(filter(None, (item.text, shown.hint)))

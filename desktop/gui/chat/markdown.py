@@ -143,34 +143,24 @@ class _Renderer(RendererHTML):
             return f"[{escape(name)}]"
         return f'<a href="{escape(address)}">[{escape(name)}]</a>'
 
-    def link_open(  # noqa: PLR0917 - the signature is markdown-it's
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
+    def link_open(self, tokens: Sequence[Token], idx: int, *_: object) -> str:
         address = str(tokens[idx].attrs.get("href", ""))
         return f'<a href="{escape(address)}">' if allowed_link(address) else "<span>"
 
-    def link_close(  # noqa: PLR0917 - the signature is markdown-it's
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
+    def link_close(self, tokens: Sequence[Token], idx: int, *_: object) -> str:
         level = tokens[idx].level
         start = next(
             t for t in reversed(tokens[:idx]) if t.type == "link_open" and t.level == level
         )
         return "</a>" if allowed_link(str(start.attrs.get("href", ""))) else "</span>"
 
-    def heading_open(  # noqa: PLR0917 - the signature is markdown-it's
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
+    def heading_open(self, tokens: Sequence[Token], idx: int, *_: object) -> str:
         return f'<p class="{tokens[idx].tag}">'  # Qt has sizes of its own for h1 to h6
 
-    def heading_close(  # noqa: PLR0917 - the signature is markdown-it's
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
+    def heading_close(self, tokens: Sequence[Token], idx: int, *_: object) -> str:
         return "</p>"
 
-    def table_open(  # noqa: PLR0917 - the signature is markdown-it's
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
+    def table_open(self, tokens: Sequence[Token], idx: int, *_: object) -> str:
         return '<table border="1" cellspacing="0" cellpadding="5">'
 
     @override

@@ -7,7 +7,7 @@ unfolded.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, TypeVar, assert_never
 
 from agent_sdk.events.wire import (
     CompactionPart,
@@ -166,6 +166,20 @@ class Row:
         self.height = 0
         self.width = 0
         self.expanded = False
+
+
+T = TypeVar("T")
+
+
+def item_of(row: Row, kind: type[T]) -> T:
+    """Return what a row shows, which is of this kind.
+
+    Raises:
+        TypeError: If it is not; a row was given to the card of another kind.
+    """
+    if not isinstance(row.item, kind):
+        raise TypeError(f"the row {row.key!r} holds no {kind.__name__}")
+    return row.item
 
 
 class PartState:

@@ -107,7 +107,7 @@ class Flow:
         return self._fence is not None and self._fence[2]
 
     def _take(self, line: str, end: str = "\n") -> None:
-        if self._fence is not None and self._ends_fence(line):
+        if self._fence is not None and _ends(self._fence, line):
             self._end_fence(line, end)
         elif self._in_code:
             self._add(self.segments[-1], line + end)
@@ -115,12 +115,6 @@ class Flow:
             self._begin_fence(match, line + end)
         else:
             self._prose(line, end)
-
-    def _ends_fence(self, line: str) -> bool:
-        assert self._fence is not None  # noqa: S101 - for the type checker
-        character, length, _ = self._fence
-        mark = line.strip()
-        return len(mark) >= length and set(mark) == {character}
 
     def _begin_fence(self, match: re.Match[str], line: str) -> None:
         own = not match[1]
@@ -211,3 +205,9 @@ class Flow:
 
 def _opens(match: re.Match[str]) -> bool:
     return not (match[2][0] == "`" and "`" in match[3])
+
+
+def _ends(fence: tuple[str, int, bool], line: str) -> bool:
+    character, length, _ = fence
+    mark = line.strip()
+    return len(mark) >= length and set(mark) == {character}

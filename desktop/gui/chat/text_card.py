@@ -10,7 +10,7 @@ from desktop.gui.chat.code_highlight import language
 from desktop.gui.chat.code_view import CodeView
 from desktop.gui.chat.markdown import Blocks
 from desktop.gui.chat.rich_text import RichText
-from desktop.gui.chat.rows import Row
+from desktop.gui.chat.rows import Row, item_of
 from desktop.gui.chat.segments import Segment
 from desktop.gui.i18n import tr
 from desktop.gui.text import soft_split, visible
@@ -27,8 +27,7 @@ class ProseCard(Card):
 
     @override
     def show_row(self, row: Row) -> None:
-        segment = row.item
-        assert isinstance(segment, Segment)  # noqa: S101 - for the type checker
+        segment = item_of(row, Segment)
         if row.owner is not None:
             self.body.markdown_source = row.owner.markdown
         self.body.show_html(self.blocks.html(segment.text, closed=segment.closed))
@@ -63,8 +62,7 @@ class CodeCard(Card):
 
     @override
     def show_row(self, row: Row) -> None:
-        segment = row.item
-        assert isinstance(segment, Segment)  # noqa: S101 - for the type checker
+        segment = item_of(row, Segment)
         self.copy_button.name_it(tr("Copy code"))
         self.label.setText(visible(language(segment.info), exact=True)[:40] or tr("code"))
         text = soft_split(visible(segment.text))

@@ -11,7 +11,7 @@ from desktop.gui.chat.code_highlight import language_of_path
 from desktop.gui.chat.code_view import CodeView
 from desktop.gui.chat.diff_view import DiffView
 from desktop.gui.chat.durations import duration, elapsed
-from desktop.gui.chat.rows import Row, ToolItem
+from desktop.gui.chat.rows import Row, ToolItem, item_of
 from desktop.gui.chat.tool_text import (
     Look,
     Section,
@@ -111,7 +111,7 @@ class ToolCard(Card):
         super().__init__(tools, parent)
         self.header = FoldHeader(tools, self)
         self.header.mono = True
-        self.header.toggled.connect(self.set_expanded)
+        self.header.clicked.connect(self.toggle)
         self.sections: list[SectionView] = []
         self._whole = False
 
@@ -123,8 +123,7 @@ class ToolCard(Card):
 
     @override
     def show_row(self, row: Row) -> None:
-        item = row.item
-        assert isinstance(item, ToolItem)  # noqa: S101 - for the type checker
+        item = item_of(row, ToolItem)
         self.header.blockSignals(True)
         self.header.setChecked(row.expanded)
         self.header.blockSignals(False)

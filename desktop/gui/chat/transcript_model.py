@@ -172,10 +172,10 @@ class TranscriptModel:
     def _body(self, body: EventBody) -> None:
         match body:
             case MessageUpdated():
-                self._changed(*self._store.updated(body.message))
+                self._changed(self._store.updated(body.message))
             case PartUpdated():
                 found = self._store.part_updated(body.message_id, body.part, self._session_id)
-                self._changed(*found)
+                self._changed(found)
             case PartDelta():
                 at = self._store.delta(body)
                 if at is not None:
@@ -192,7 +192,8 @@ class TranscriptModel:
             case _:
                 pass  # titles, todos and files are shown elsewhere
 
-    def _changed(self, at: int, new: bool) -> None:  # noqa: FBT001 - as the store says it
+    def _changed(self, found: tuple[int, bool]) -> None:
+        at, new = found
         self._changes.entries.add(at)
         if new:
             self._changes.appended += 1
