@@ -24,6 +24,9 @@ BEAT_MS = 4
 """Milliseconds between two beats; short enough that a gap is not mistaken by much."""
 
 REST_SECONDS = 3.0
+SETTLED = 3.0
+"""Seconds after which a window that was just opened has nothing more to prepare."""
+
 PATIENCE = 120.0
 STEPS = 400
 WHEEL = 300
@@ -249,7 +252,7 @@ class Probe:
         yield self._listed
         state = main.navigator._state
         yield lambda: os.environ["BENCH_SESSION"] in state.sessions
-        yield 1.0
+        yield SETTLED
         self.pulse.start()
         begun = time.monotonic()
         main.navigator.open(os.environ["BENCH_SESSION"])
@@ -279,6 +282,7 @@ class Probe:
 
     def _stream(self) -> Iterator[Step]:
         yield from self._new_session()
+        yield SETTLED
         self.pulse.start()
         self._send()
         model = self.window.chat.model
