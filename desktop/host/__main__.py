@@ -11,12 +11,14 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import NoReturn
 
 import agent_sdk
 from agent_sdk.host import (
+    ModelRegistry,
     ProcessOwner,
     RandomIds,
     Redactor,
@@ -30,7 +32,7 @@ from agent_sdk.host import (
     load_registry,
     secret_variables,
 )
-from desktop.bridge.frames import AnswerFrame, Hello, StateFrame
+from desktop.bridge.frames import AnswerFrame, Hello, StateFrame, encode
 from desktop.bridge.messages import ErrorInfo, HostState
 from desktop.bridge.protocol import Failed
 from desktop.host.channel import Channel, Outbox, StdioChannel
@@ -66,12 +68,8 @@ def look_around() -> tuple[Surroundings, Redactor]:
     """
     paths = DataPaths(data_dir(os.environ))
     user_dir = agent_dir(os.environ)
-    try:
-        registry = load_registry(user_dir)
-    finally:
-        # Whatever is wrong with the user's file, keys leave the environment.
-        secrets = harden_process(secret_variables(load_registry(None)))
-    secrets |= harden_process(secret_variables(registry))
+    registry, problems = known_models(user_dir)
+    secrets = harden_process(secret_variables(registry))
     redactor = Redactor(secrets.values())
     sink = StderrSink(stream=sys.stderr, redactor=redactor)
     attach_logging(sink=sink, redactor=redactor, logger=logging.getLogger())
@@ -82,11 +80,20 @@ def look_around() -> tuple[Surroundings, Redactor]:
         secrets=secrets,
         user_dir=Path(user_dir),
         registry=registry,
+        problems=problems,
         epoch=ids.new(),
         ids=ids,
         clock=SystemClock(),
     )
     return around, redactor
+
+
+def known_models(user_dir: Path) -> tuple[ModelRegistry, tuple[ErrorInfo, ...]]:
+    """Return the table of models; without the user's file if that cannot be used."""
+    try:
+        return load_registry(user_dir), ()
+    except ZpiError as error:
+        return load_registry(None), (error_info(error),)
 
 
 class Program:
@@ -96,9 +103,18 @@ class Program:
         around: What it works with.
         redactor: Takes secrets out of what is said.
         channel: The window's end.
+        hard_end: Called when it begins to end, with the exit code.
     """
 
-    def __init__(self, *, around: Surroundings, redactor: Redactor, channel: Channel) -> None:
+    def __init__(
+        self,
+        *,
+        around: Surroundings,
+        redactor: Redactor,
+        channel: Channel,
+        hard_end: Callable[[int], None],
+    ) -> None:
+        self._hard_end = hard_end
         self._around = around
         self._redactor = redactor
         self._snapshots = PartSnapshots()
@@ -118,7 +134,7 @@ class Program:
                 code = await self._serve(building, serving)
                 building.cancel()
                 await asyncio.wait((building,))
-                end_hard(code)
+                self._hard_end(code)
             await self._server.aclose()
         return code
 
@@ -207,7 +223,8 @@ async def serve_stdio(around: Surroundings, redactor: Redactor) -> int:
     private = os.dup(1)
     os.dup2(2, 1)
     channel = StdioChannel(reading=0, writing=private)
-    return await Program(around=around, redactor=redactor, channel=channel).run()
+    program = Program(around=around, redactor=redactor, channel=channel, hard_end=end_hard)
+    return await program.run()
 
 
 def main() -> int:
@@ -218,9 +235,17 @@ def main() -> int:
     try:
         around, redactor = look_around()
     except (ValueError, ZpiError) as error:
-        sys.stderr.write(f"Error: {error}\n")
+        complain_at_once(error if isinstance(error, ZpiError) else ZpiError(str(error)))
         return UNUSABLE
     return asyncio.run(serve_stdio(around, redactor))
+
+
+def complain_at_once(error: ZpiError) -> None:
+    """Tell the window, and whoever reads the log, that the host cannot even begin."""
+    sys.stderr.write(f"Error: {error}\n")
+    answer = AnswerFrame(id=NO_COMMAND, answer=Failed(error=error_info(error)))
+    sys.stdout.buffer.write(encode(Hello(version=agent_sdk.__version__)) + encode(answer))
+    sys.stdout.buffer.flush()
 
 
 def run() -> NoReturn:

@@ -18,6 +18,7 @@ from agent_sdk.host import (
     ProcessOwner,
     SessionReadOnly,
     Settings,
+    SettingsDamaged,
     change_model,
     choose_model,
     load_settings,
@@ -25,6 +26,8 @@ from agent_sdk.host import (
     parse_mode,
     user_home,
 )
+from desktop.bridge.messages import ErrorInfo
+from desktop.host.errors import error_info
 from desktop.host.ports import ModelService
 from desktop.host.session import HostSession
 from desktop.host.sessions import Sessions
@@ -127,6 +130,14 @@ class Agents:
         """
         home = user_home(self._environ)
         return load_settings(self._user_dir, Path(folder), home=Path(home) if home else None)
+
+    def problems(self) -> tuple[ErrorInfo, ...]:
+        """Return why the user's settings cannot be used; nothing if they can."""
+        try:
+            self.settings(str(self._user_dir))
+        except SettingsDamaged as error:
+            return (error_info(error),)
+        return ()
 
     def notices(self, session: HostSession) -> tuple[Notice, ...]:
         """Return what must be said about a session once, when it runs for the first time."""

@@ -1,7 +1,7 @@
 """The host put together: the one place that knows all of its parts."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,8 +13,8 @@ from agent_sdk.host import (
     LocalModels,
     ModelRegistry,
     ProcessOwner,
+    SettingsDamaged,
     load_settings,
-    user_home,
 )
 from desktop.bridge.frames import Frame
 from desktop.bridge.messages import ErrorInfo, HostState
@@ -39,6 +39,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
         secrets: Values of the variables that hold keys.
         user_dir: Folder of the user's settings and models.
         registry: The models known by name.
+        problems: Files that say what there is and cannot be used.
         epoch: Of this host.
     """
 
@@ -47,6 +48,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     secrets: Mapping[str, str]
     user_dir: Path
     registry: ModelRegistry
+    problems: tuple[ErrorInfo, ...] = ()
     epoch: str
     ids: Ids
     clock: Clock
@@ -55,14 +57,12 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 def local_models(around: Surroundings, processes: ProcessOwner) -> LocalModels:
     """Return what knows the models on this machine.
 
-    Raises:
-        SettingsDamaged: If the user's settings cannot be used.
+    Settings that cannot be used are said where they matter: when a session runs.
     """
     gguf = around.environ.get("ZPI_LOCAL_GGUF", "")
     if not gguf:
-        home = user_home(around.environ)
-        settings = load_settings(around.user_dir, around.user_dir, home=Path(home or "/"))
-        gguf = settings.local.gguf
+        with suppress(SettingsDamaged):
+            gguf = load_settings(around.user_dir, around.user_dir).local.gguf
     return LocalModels(processes=processes, gguf=gguf, clock=around.clock)
 
 
@@ -156,7 +156,7 @@ async def build_host(
         topics=topics,
         defaults=defaults,
         state=HostState(
-            notices=(*window.notices, *database.notices),
+            notices=(*window.notices, *around.problems, *database.notices),
             data_dir=str(around.paths.data),
             sqlite_version=database.sqlite_version,
         ),

@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Awaitable, Callable
 
+from msgspec import structs
+
 from agent_sdk.events.wire import (
     EventBody,
     PartDelta,
@@ -134,7 +136,10 @@ class Host:
         return [ProjectsState(projects=tuple(await self._database.projects.list()))]
 
     async def _settings_state(self) -> list[SettingsState]:
-        return [await self._database.settings.get()]
+        return [self._shown(await self._database.settings.get())]
+
+    def _shown(self, settings: SettingsState) -> SettingsState:
+        return structs.replace(settings, problems=self._agents.problems())
 
     async def _own_state(self) -> list[HostState]:
         return [self._state]
@@ -292,7 +297,7 @@ class Host:
             follow_up=command.follow_up,
         )
         self._apply(settings)
-        self._topics.publish("settings", settings)
+        self._topics.publish("settings", self._shown(settings))
         return p.Done()
 
     async def _shutdown(self, command: p.Shutdown) -> p.Answer:

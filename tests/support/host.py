@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agent_sdk.core.ids import RandomIds, SystemClock
 from agent_sdk.events.wire import Event, EventBody
 from desktop.bridge.frames import (
     AnswerFrame,
@@ -38,6 +39,7 @@ from desktop.bridge.protocol import (
     Subscribe,
 )
 from desktop.host.transcripts import Transcript
+from desktop.paths import DataPaths
 from tests.support.repository import ROOT
 
 PATIENCE = 20.0
@@ -331,3 +333,74 @@ def texts(messages: list[TranscriptMessage]) -> list[str]:
 def body_kinds(events: list[Event]) -> list[type[EventBody]]:
     """Return the kinds of the events, in order."""
     return [type(event.body) for event in events]
+
+
+class MemoryChannel:
+    """The host's end of a channel within one process (``channel.Channel``).
+
+    Attributes:
+        stalled: While set, nothing that the host sends is taken.
+    """
+
+    def __init__(self) -> None:
+        self.incoming: asyncio.Queue[bytes] = asyncio.Queue()
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+        self.deliver: Callable[[bytes], None] = lambda data: None
+
+    async def receive(self) -> bytes:
+        return await self.incoming.get()
+
+    async def send(self, data: bytes) -> bool:
+        await self.flowing.wait()
+        self.deliver(data)
+        return True
+
+    async def aclose(self) -> None:
+        self.deliver(b"")
+
+
+class LocalHost(HostClient):
+    """A host in this process; see ``local_host``."""
+
+    def __init__(self, channel: MemoryChannel) -> None:
+        super().__init__(channel.incoming.put_nowait)
+        self.channel = channel
+        channel.deliver = self.feed
+
+    def close(self) -> None:
+        """Go, as a window does."""
+        self.channel.incoming.put_nowait(b"")
+
+
+@asynccontextmanager
+async def local_host(home: Path, **variables: str) -> AsyncIterator[LocalHost]:
+    """Run the host in this process, over a channel in memory; closed at the end of the block."""
+    from agent_sdk.host import Redactor, load_registry, secret_variables
+    from desktop.host.__main__ import Program
+    from desktop.host.composition import Surroundings
+
+    environ = environment(home, variables)
+    registry = load_registry(None)
+    names = secret_variables(registry)
+    channel = MemoryChannel()
+    around = Surroundings(
+        paths=DataPaths(home / "data"),
+        environ={name: value for name, value in environ.items() if name not in names},
+        secrets={name: environ[name] for name in names if name in environ},
+        user_dir=home / ".zpi" / "agent",
+        registry=registry,
+        epoch="epoch",
+        ids=RandomIds(),
+        clock=SystemClock(),
+    )
+    program = Program(around=around, redactor=Redactor(), channel=channel, hard_end=lambda _: None)
+    host = LocalHost(channel)
+    life = asyncio.create_task(program.run())
+    try:
+        yield host
+    finally:
+        channel.flowing.set()
+        host.close()
+        async with asyncio.timeout(PATIENCE):
+            await life
