@@ -27,7 +27,7 @@ class EmptyPage(TranslatedWidget):
         layout.addStretch(3)
         self.retranslate()
 
-    def set_loading(self, loading: bool, /) -> None:  # noqa: FBT001 - a setter
+    def set_loading(self, *, loading: bool) -> None:
         """Say that things are being loaded, or offer a new session."""
         self._loading = loading
         self.retranslate()

@@ -288,7 +288,7 @@ class MainWindow(QMainWindow):
             models=self._state.models,
             session_open=self.navigator.current is not None,
         )
-        self.empty.set_loading(wanted == "loading")
+        self.empty.set_loading(loading=wanted == "loading")
         shown: QWidget = self.empty
         if wanted == "welcome":
             shown = self.welcome

@@ -58,7 +58,7 @@ class SessionList(QListView):
         self.customContextMenuRequested.connect(self._menu)
         self.clicked.connect(self._clicked)
         self._drawn.new_wanted.connect(self.new_wanted)
-        self._drawn.editing.connect(lambda: model.hold(True))
+        self._drawn.editing.connect(lambda: model.hold(held=True))
         self._drawn.commitData.connect(self._commit)
         self._drawn.closeEditor.connect(self._edited)
         self._clock = QTimer(self)
@@ -150,7 +150,7 @@ class SessionList(QListView):
                 self.rename_wanted.emit(entry.row.id, title)
 
     def _edited(self, _editor: QWidget, _hint: QAbstractItemDelegate.EndEditHint) -> None:
-        self._model.hold(False)
+        self._model.hold(held=False)
 
     def _turn(self) -> None:
         rows = self._model.working_rows()

@@ -119,7 +119,7 @@ class SidebarModel(QAbstractListModel):
         self._limits[project_id] = self._limits.get(project_id, PAGE) + PAGE
         self._rebuild()
 
-    def hold(self, held: bool, /) -> None:  # noqa: FBT001 - a switch
+    def hold(self, *, held: bool) -> None:
         """Keep the rows in their places while one is being edited, then catch up."""
         self._held = held
         if not held:

@@ -161,12 +161,12 @@ class Composer(TranslatedWidget):
     def _connect(self) -> None:
         self._link.changed.connect(self._show)
         self._link.put_back.connect(self._back)
-        self.edit.submitted.connect(self._submit)
+        self.edit.submitted.connect(lambda other: self._submit(other=other))
         self.edit.textChanged.connect(self._typed)
         self.edit.older_wanted.connect(self._older)
         self.edit.newer_wanted.connect(self._newer)
         self.edit.too_long.connect(self._too_long)
-        self.send.clicked.connect(lambda: self._submit(False))
+        self.send.clicked.connect(lambda: self._submit(other=False))
         self.stop.clicked.connect(self._link.stop)
         self.remedy.clicked.connect(self.setup_wanted)
         self.queue.edit_wanted.connect(self._link.take_back)
@@ -174,7 +174,7 @@ class Composer(TranslatedWidget):
         self.queue.resume_wanted.connect(self._link.resume)
         self._saver.timeout.connect(self._keep_draft)
 
-    def _submit(self, other: bool, /) -> None:  # noqa: FBT001 - a signal's argument
+    def _submit(self, *, other: bool) -> None:
         text = self.edit.toPlainText()
         if not self._link.can_send(text):
             return

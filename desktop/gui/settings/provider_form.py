@@ -55,6 +55,7 @@ class ProviderForm(TranslatedWidget):
         self.key.setMaxLength(2000)
         self.model = QComboBox(self)
         self.model.setEditable(True)
+        self.model.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.model.setLineEdit(SubmitLine(self.model))
         self.model.setCompleter(None)  # type: ignore[arg-type]  # the stubs forbid what Qt allows
         self.kept = PlainLabel(kind="muted", wrap=True, parent=self)
@@ -198,7 +199,7 @@ class ProviderForm(TranslatedWidget):
         self.model.clear()
         if known is not None:
             self.model.addItems(list(known.models))
-            self.api.setCurrentIndex(max(0, self.api.findData(known.api)))
+        self.api.setCurrentIndex(max(0, self.api.findData(known.api if known else "")))
         self._touched()
         self._say_key()
 
