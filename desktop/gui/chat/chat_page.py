@@ -38,6 +38,9 @@ from desktop.gui.icons import Icons
 if TYPE_CHECKING:
     from desktop.gui.chat.row_layout import Anchor
 
+_BELOW = 10
+"""Pixels between a question and the composer."""
+
 
 class ChatPage(QWidget):
     """Shows a session as the bridge tells of it; implements ``ChatLike``.
@@ -91,6 +94,7 @@ class ChatPage(QWidget):
         icons.theme.changed.connect(self._restyle)
         self.view.moved.connect(self._show_jump)
         self.view.viewport().installEventFilter(self)
+        self.request.installEventFilter(self)
         self.jump.clicked.connect(self.view.to_bottom)
         self.request.answered.connect(self._reply)
         self.request.dismissed.connect(self._dismissed)
@@ -238,8 +242,8 @@ class ChatPage(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.view, 1)
-        row = QHBoxLayout()
-        row.setContentsMargins(MARGIN, 0, MARGIN, 10)
+        row = self._dock = QHBoxLayout()
+        row.setContentsMargins(MARGIN, 0, MARGIN, 0)
         self.request.setMaximumWidth(MEASURE)
         row.addStretch(1)
         row.addWidget(self.request, 1000)
@@ -273,7 +277,11 @@ class ChatPage(QWidget):
 
     @override
     def eventFilter(self, watched: QObject, event: QEvent, /) -> bool:
-        if event.type() == QEvent.Type.Resize and not self.jump.isHidden():
+        if watched is self.request:
+            if event.type() in (QEvent.Type.ShowToParent, QEvent.Type.HideToParent):
+                below = 0 if self.request.isHidden() else _BELOW
+                self._dock.setContentsMargins(MARGIN, 0, MARGIN, below)
+        elif event.type() == QEvent.Type.Resize and not self.jump.isHidden():
             self._place_jump()
         return super().eventFilter(watched, event)
 

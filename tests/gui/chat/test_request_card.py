@@ -202,6 +202,19 @@ def test_an_answer_that_is_refused_can_be_given_again(
     assert page.request.once.isEnabled()
 
 
+def test_a_question_takes_room_only_while_it_is_there(
+    page: ChatPage, fake_bridge: FakeBridge
+) -> None:
+    page.show_session(make.opened([]))
+    QApplication.processEvents()
+    assert page.view.height() == page.height()
+    ask(page, fake_bridge)
+    assert page.request.geometry().bottom() < page.height() - 5
+    fake_bridge.publish(PermissionsState())
+    QApplication.processEvents()
+    assert page.view.height() == page.height()
+
+
 def test_questions_of_other_sessions_are_not_asked_here(
     page: ChatPage, fake_bridge: FakeBridge
 ) -> None:
