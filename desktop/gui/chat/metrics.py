@@ -45,8 +45,12 @@ class Metrics:
         self._per_line = max(10, int(width / self._advance))
 
     def unloaded(self, size: int) -> int:
-        """Return the height of a message of which only the characters are counted."""
-        return _TURN + self._text(size, 2)
+        """Return the height of a message of which only the characters are counted.
+
+        It is asked for every message of a session at once, so it calls little.
+        """
+        lines = -(-size // self._per_line)
+        return _TURN + max(lines, 2) * self.line
 
     def gap(self, row: Row, *, first: bool) -> int:
         """Return the pixels above a row."""

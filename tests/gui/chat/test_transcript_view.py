@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 from typing_extensions import override
 
+from agent_sdk.events.projection import JOIN_SECONDS
 from desktop.bridge.messages import TranscriptMessage, TranscriptPage
 from desktop.bridge.protocol import MessagesRead, ReadMessages
 from desktop.gui.chat.cards import Card
@@ -16,6 +17,7 @@ from desktop.gui.chat.chat_page import ChatPage
 from desktop.gui.chat.row_layout import Anchor
 from desktop.gui.chat.segments import HARD_SEGMENT
 from desktop.gui.chat.text_card import ProseCard
+from desktop.gui.chat.transcript_view import FRAME_MS
 from desktop.gui.theme import Theme
 from tests.support import chat_samples as make
 from tests.support.fake_bridge import FakeBridge
@@ -65,6 +67,11 @@ def test_twenty_thousand_messages_open_by_their_sizes_alone(
     assert page.view.verticalScrollBar().maximum() > 1_000_000
     assert page.view.verticalScrollBar().value() == page.view.verticalScrollBar().maximum()
     assert fake_bridge.of(ReadMessages) == []
+
+
+def test_what_arrives_is_shown_within_a_frame_of_fifty_milliseconds() -> None:
+    # The host joins deltas first, then the view waits; painting needs some of the rest.
+    assert JOIN_SECONDS * 1000 + FRAME_MS <= 45
 
 
 def test_pages_are_asked_for_where_the_reader_is_and_only_once(
