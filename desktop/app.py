@@ -111,7 +111,7 @@ class Window:
         )
 
     def _composer_empty(self) -> bool:
-        return not self.main.area.composer.edit.toPlainText().strip()
+        return self.main.area.composer.empty
 
     def start(self) -> None:
         """Show the window, then start the host: the slow part loads behind what is drawn."""
