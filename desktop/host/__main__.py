@@ -161,32 +161,18 @@ class Program:
         around = self._around
         ownership = await acquire(around.paths, clock=around.clock, waiting=self._tell_waiting)
         stack.callback(ownership.release)
-        # These load sqlalchemy and cryptography, while the window is already up.
-        from desktop.host.credentials import CredentialVault  # noqa: PLC0415
-        from desktop.host.db import open_database  # noqa: PLC0415
-        from desktop.host.keystore import SystemKeyRing  # noqa: PLC0415
-        from desktop.host.providers import ProviderService  # noqa: PLC0415
+        from desktop.host.storage import (  # noqa: PLC0415 - loads sqlalchemy
+            open_database,
+            provider_service,
+        )
 
         database = await open_database(around.paths.database, ids=around.ids, clock=around.clock)
         stack.push_async_callback(database.aclose)
         processes = ProcessOwner()
         stack.push_async_callback(processes.aclose)
         local = local_models(around, processes)
-        vault = CredentialVault(
-            rows=database.credentials,
-            store=SystemKeyRing(environ=around.environ),
-            install_id=database.install_id,
-            ids=around.ids,
-            clock=around.clock,
-            on_secret=self._redactor.add,
-        )
-        models = ProviderService(
-            registry=around.registry,
-            environ=around.environ,
-            secrets=around.secrets,
-            local=local,
-            rows=database.providers,
-            vault=vault,
+        models = provider_service(
+            around, database=database, local=local, on_secret=self._redactor.add
         )
         stack.push_async_callback(models.aclose)
         window = Window(

@@ -293,20 +293,11 @@ class CredentialVault:
             return
         self._mode, self._why = "keyring", ""
         for key in wanted:
-            data_key = self._unwrapped(key, found[key.key_id])
+            data_key = _unwrapped(key, found[key.key_id], self._install_id)
             if data_key is not None:
                 self._data_keys[key.key_id] = data_key
         if keys and keys[-1].key_id in self._data_keys:
             self._current = keys[-1].key_id
-
-    def _unwrapped(self, key: WrappedKey, wrapping_key: str | None) -> bytes | None:
-        if wrapping_key is None:
-            return None
-        try:
-            raw = base64.b64decode(wrapping_key, validate=True)
-            return vault.unwrap(raw, key.wrapped, install_id=self._install_id, key_id=key.key_id)
-        except (binascii.Error, ValueError, vault.Unreadable):
-            return None
 
     def _refused(self, error: KeyStoreError) -> None:
         self._mode = "session" if isinstance(error, NoKeyStore) else "locked"
@@ -382,3 +373,14 @@ class CredentialVault:
 
 def _entry(key_id: str) -> str:
     return f"kek-{key_id}"
+
+
+def _unwrapped(key: WrappedKey, wrapping_key: str | None, install_id: str) -> bytes | None:
+    """Return the data key; None if what the key ring gave does not open it."""
+    if wrapping_key is None:
+        return None
+    try:
+        raw = base64.b64decode(wrapping_key, validate=True)
+        return vault.unwrap(raw, key.wrapped, install_id=install_id, key_id=key.key_id)
+    except (binascii.Error, ValueError, vault.Unreadable):
+        return None

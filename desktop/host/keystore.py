@@ -8,11 +8,14 @@ these. All of it may hang (a dialog that nobody sees), hence ``Patience``.
 """
 
 import asyncio
+import configparser
 import contextlib
-import os
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -119,15 +122,16 @@ class SystemKeyRing:
 
 def _usable(one: tuple[str, str, str]) -> "tuple[float, KeyringBackend, str] | None":
     """Return a backend with its priority, if it works here."""
-    import importlib  # noqa: PLC0415 - with what follows 80 ms that only this thread shall pay
-
     module, name, title = one
-    try:
-        kind: type[KeyringBackend] = getattr(importlib.import_module(module), name)
-        priority = float(kind.priority)
-        backend = kind()
-    except Exception:  # noqa: BLE001 - whatever it raises, it is not usable here
-        return None
+
+    def make() -> "tuple[float, KeyringBackend]":
+        kind = getattr(importlib.import_module(module), name)
+        return float(kind.priority), kind()
+
+    outcome = _outcome(make)
+    if outcome.exception() is not None:
+        return None  # whatever it raises, it is not usable here
+    priority, backend = outcome.result()
     return (priority, backend, title) if priority >= _LEAST_PRIORITY else None
 
 
@@ -139,13 +143,10 @@ def configured_backend(environ: Mapping[str, str]) -> str:
     named = environ.get("PYTHON_KEYRING_BACKEND", "").strip()
     if named:
         return named
-    import configparser  # noqa: PLC0415 - only this thread shall pay for it
-
-    from keyring.util.platform_ import config_root  # noqa: PLC0415 - the same
-
+    root = importlib.import_module("keyring.util.platform_").config_root()
     config = configparser.RawConfigParser()
     try:
-        config.read(os.path.join(config_root(), "keyringrc.cfg"), encoding="utf-8")  # noqa: PTH118
+        config.read(Path(root) / "keyringrc.cfg", encoding="utf-8")
         return config.get("backend", "default-keyring", fallback="").strip()
     except (configparser.Error, OSError, UnicodeDecodeError):
         return ""
@@ -153,14 +154,15 @@ def configured_backend(environ: Mapping[str, str]) -> str:
 
 def _guarded(work: Callable[[], T]) -> T:
     """Do the work; its failures become ours. Their texts are not passed on."""
-    from keyring.errors import NoKeyringError  # noqa: PLC0415 - loaded with the backend
-
-    try:
-        return work()
-    except NoKeyringError:
+    outcome = _outcome(work)
+    error = outcome.exception()
+    if error is None:
+        return outcome.result()
+    # Loaded with the backend, on this thread only: it takes long.
+    errors = importlib.import_module("keyring.errors")
+    if isinstance(error, errors.NoKeyringError):
         raise NoKeyStore("this system has no key ring that works") from None
-    except Exception as error:
-        raise KeyStoreLocked(f"it is locked or out of order ({type(error).__name__})") from error
+    raise KeyStoreLocked(f"it is locked or out of order ({type(error).__name__})") from error
 
 
 class Patience:
@@ -191,14 +193,15 @@ class Patience:
         result: asyncio.Future[T] = loop.create_future()
         given_up = False
 
-        def settle(value: Callable[[], T]) -> None:
+        def settle(outcome: Future[T]) -> None:
             self._busy = False
             if given_up or result.cancelled():
                 self._freed()
                 return
-            try:
-                result.set_result(value())
-            except Exception as error:  # noqa: BLE001 - belongs to whoever asked
+            error = outcome.exception()
+            if error is None:
+                result.set_result(outcome.result())
+            else:
                 result.set_exception(error)
 
         def run() -> None:
@@ -219,15 +222,11 @@ class Patience:
         return result.result()
 
 
-def _outcome(work: Callable[[], T]) -> Callable[[], T]:
-    """Do the work; return what returns its result or raises its error."""
+def _outcome(work: Callable[[], T]) -> "Future[T]":
+    """Do the work; return its result or its error."""
+    outcome: Future[T] = Future()
     try:
-        value = work()
-    except Exception as error:  # noqa: BLE001 - raised again where it is waited for
-        raised = error
-
-        def fail() -> T:
-            raise raised
-
-        return fail
-    return lambda: value
+        outcome.set_result(work())
+    except Exception as error:  # noqa: BLE001 - backends raise what their bus raises
+        outcome.set_exception(error)
+    return outcome

@@ -212,13 +212,20 @@ class _Worker:
 
     def _once(self, connection: Connection, job: _Job) -> None:
         """Do one job in a transaction of its own and tell who waits."""
-        try:
-            with connection.begin():
-                value = job.work(connection)
-        except Exception as error:  # noqa: BLE001 - belongs to whoever asked
-            job.done.set_exception(self._typed(error))
+        outcome = _attempt(connection, [job])
+        if isinstance(outcome, Exception):
+            job.done.set_exception(self._typed(outcome))
         else:
-            job.done.set_result(value)
+            job.done.set_result(outcome[0])
+
+
+def _attempt(connection: Connection, jobs: Sequence[_Job]) -> list[Any] | Exception:
+    """Do the jobs in one transaction; return what they return, or why nothing was done."""
+    try:
+        with connection.begin():
+            return [job.work(connection) for job in jobs]
+    except Exception as error:  # noqa: BLE001 - belongs to whoever asked
+        return error
 
 
 class Writer(_Worker):
@@ -282,22 +289,14 @@ class Writer(_Worker):
 
     def _commit(self, connection: Connection, jobs: Sequence[_Job]) -> None:
         if len(jobs) > 1:
-            values = self._together(connection, jobs)
-            if values is not None:
-                for job, value in zip(jobs, values, strict=True):
+            outcome = _attempt(connection, jobs)
+            if not isinstance(outcome, Exception):
+                for job, value in zip(jobs, outcome, strict=True):
                     job.done.set_result(value)
                 return
+            logger.debug("writes are made one by one after %s", type(outcome).__name__)
         for job in jobs:
             self._once(connection, job)
-
-    def _together(self, connection: Connection, jobs: Sequence[_Job]) -> list[Any] | None:
-        """Do all in one transaction; None if one fails, and then nothing is done."""
-        try:
-            with connection.begin():
-                return [job.work(connection) for job in jobs]
-        except Exception as error:  # noqa: BLE001 - each is tried alone and gets its own
-            logger.debug("writes are made one by one after %s", type(error).__name__)
-            return None
 
     def _wal_size(self) -> int:
         try:

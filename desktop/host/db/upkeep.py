@@ -15,10 +15,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from sqlalchemy import insert, select
 
 from agent_sdk.host import StorageError, make_dirs, move_file, publish_file, storage_error
 from agent_sdk.host import create_file as create_durably
 from desktop.bridge.messages import ErrorInfo
+from desktop.host.db import schema
 from desktop.host.db.engine import connect, is_damage, state_error, suspect_of, wal_of, wrap
 from desktop.host.db.migrations import MIGRATIONS, Migration
 from desktop.host.db.schema import APPLICATION_ID
@@ -26,8 +28,8 @@ from desktop.host.db.schema import APPLICATION_ID
 logger = logging.getLogger("zpi.state")
 
 KEPT_BACKUPS = 3
-_SALVAGED = ("projects", "settings", "providers", "meta")
-_NOT_SAVED = ("vault", "credentials")
+_SALVAGED = (schema.projects, schema.settings, schema.providers, schema.meta)
+_FORGET_KEYS = "DELETE FROM vault; DELETE FROM credentials"
 _PAGES_AT_ONCE = 256
 
 
@@ -192,12 +194,16 @@ def _salvage(path: Path, *, newest: int) -> Path | None:
 def _take_over(source: sqlite3.Connection, path: Path) -> None:
     target = connect(path)
     try:
-        target.execute("BEGIN IMMEDIATE")
-        for table in _SALVAGED:
-            for row in source.execute(f"SELECT * FROM {table}"):  # noqa: S608 - our own names
-                marks = ", ".join("?" * len(row))
-                target.execute(f"INSERT INTO {table} VALUES ({marks})", row)  # noqa: S608
-        target.execute("COMMIT")
+        with (
+            wrap(source, begin="BEGIN") as reading,
+            wrap(target, begin="BEGIN IMMEDIATE") as writing,
+            reading.begin(),
+            writing.begin(),
+        ):
+            for table in _SALVAGED:
+                rows = [tuple(row) for row in reading.execute(select(table))]
+                if rows:
+                    writing.execute(insert(table).values(rows))
     finally:
         target.close()
 
@@ -278,8 +284,7 @@ def _save(
         copy.execute("PRAGMA journal_mode=DELETE")
         copy.execute("PRAGMA synchronous=FULL")
         copy.execute("PRAGMA secure_delete=ON")
-        for table in _NOT_SAVED:
-            copy.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
+        copy.executescript(_FORGET_KEYS)
     except _Stopped:
         copy.close()
         temp.unlink(missing_ok=True)
