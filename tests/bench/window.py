@@ -203,7 +203,9 @@ class Bench:
         )
         print(f"  at rest for 3 s after an ordinary session (focus: {found['focus'] or 'none'})")
         print(f"    paints                          {found['paints']:8}")
-        print(f"    timer events, without ours      {max(0, found['timers'] - 1):8}")
+        print(f"    timer events                    {found['timers']:8}")
+        for each in found["whose"]:
+            print(f"      of a {each}")
         print(f"    CPU, window                     {found['gui_rest_cpu_ms']:8.0f} ms")
         print(f"    CPU, host                       {found['host_rest_cpu_ms']:8.0f} ms")
         print(f"    memory, window (PSS)            {found['gui_mb']:8.1f} MB")

@@ -105,17 +105,24 @@ class Frames(QObject):
 
 
 class Events(QObject):
-    """Counts events of the whole application, by kind."""
+    """Counts events of the whole application, by kind.
+
+    Attributes:
+        counts: How many there were.
+        timers: Whose timers they were.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.counts = {"timers": 0, "paints": 0, "others": 0}
+        self.timers: list[str] = []
 
     @override
     def eventFilter(self, watched: QObject, event: QEvent, /) -> bool:
         kind = event.type()
         if kind == QEvent.Type.Timer:
             self.counts["timers"] += 1
+            self.timers.append(f"{type(watched).__name__} {watched.objectName()}".strip())
         elif kind in (QEvent.Type.Paint, QEvent.Type.UpdateRequest):
             self.counts["paints"] += 1
         else:
@@ -239,8 +246,10 @@ class Probe:
         app.installEventFilter(events)
         yield REST_SECONDS
         app.removeEventFilter(events)
-        # One timer is the bench's own: the one that ends the rest.
-        self.found.update(events.counts)
+        # Two are the bench's own: the end of the rest, and what goes on then.
+        events.counts["timers"] -= 2
+        del events.timers[-2:]
+        self.found.update(events.counts, whose=events.timers)
         self.found["focus"] = type(QApplication.focusWidget()).__name__
         self.found["gui_rest_cpu_ms"] = (cpu_seconds(os.getpid()) - before[0]) * 1000
         self.found["host_rest_cpu_ms"] = (cpu_seconds(self.host_pid) - before[1]) * 1000
