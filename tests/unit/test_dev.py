@@ -124,7 +124,7 @@ def test_pictures_go_where_the_caller_says(
         assert options["cwd"] == dev.ROOT
         return subprocess.CompletedProcess(command, 3)
 
-    monkeypatch.setattr(dev.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     assert dev.shots(Path("/venv"), words) == 3
     python = str(dev.venv_program(Path("/venv"), "python"))
     assert started == [[python, "-m", "tests.gui.shots", str(target)]]
