@@ -93,6 +93,7 @@ def run_once(
     command: list[str], env: dict[str, str], cwd: Path
 ) -> tuple[float, float, float, float]:
     """Return when it began, how long it took, its CPU seconds and its peak memory in MB."""
+    assert sys.platform != "win32"
     begun = time.monotonic()
     process = subprocess.Popen(
         command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL

@@ -131,7 +131,8 @@ class Events(QObject):
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process has used."""
+    """Return the CPU time that a process has used; Linux only."""
+    assert sys.platform == "linux"
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
         fields = stream.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

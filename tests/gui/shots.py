@@ -6,7 +6,6 @@ fresh home folder; ``readme`` is the look of the picture in README.md.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -262,7 +261,7 @@ def troubles(camera: Camera, words: dict[str, str]) -> None:
     lost: list[str] = []
     camera.window.bridge.host_lost.connect(lost.append)
     if process is not None:
-        os.kill(process.processId(), signal.SIGKILL)
+        process.kill()
     camera.until(lambda: lost, "the host is lost")
     camera.take("host-lost", settle=30)
 
