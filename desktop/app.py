@@ -89,6 +89,7 @@ class Window:
         settings = WindowSettings(store=store)
         i18n.set_language(settings.language)
         paths.generation.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.environ["ZPI_DATA_DIR"] = str(paths.data)  # the host looks there too
         self.bridge = Bridge(
             program=program,
             arguments=arguments,
@@ -109,6 +110,9 @@ class Window:
         self.main = MainWindow(
             bridge=self.bridge, state=state, icons=icons, settings=settings, chat=self.chat
         )
+
+        # A question that was answered gives the keyboard back to where one writes.
+        self.chat.request.answered.connect(lambda _: self.main.area.composer.edit.setFocus())
 
     def _composer_empty(self) -> bool:
         return self.main.area.composer.empty

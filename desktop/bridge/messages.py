@@ -124,10 +124,12 @@ class KeyStoreInfo(_Frozen, frozen=True):
             ``session``: in memory until ZPI ends; ``pending``: not known yet;
             ``locked``: the key ring does not answer or is locked.
         text: What the user is told.
+        unreadable: Providers whose stored keys must be entered again.
     """
 
     mode: Literal["keyring", "session", "pending", "locked"]
     text: str = ""
+    unreadable: tuple[str, ...] = ()
 
 
 # -------------------------------------------------------------------- state

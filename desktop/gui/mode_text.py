@@ -66,8 +66,8 @@ def source_text(provider: ProviderView) -> str:
 
 
 def key_store_text(info: KeyStoreInfo) -> str:
-    """Return how keys are kept."""
-    return {
+    """Return how keys are kept, and which must be entered again."""
+    text = {
         "keyring": tr("Keys are stored encrypted; what opens them lies in the system key ring."),
         "session": tr(
             "There is no system key ring: keys are kept in memory, only until ZPI is closed."
@@ -78,3 +78,7 @@ def key_store_text(info: KeyStoreInfo) -> str:
             "stored keys cannot be read, and new ones are kept only until ZPI is closed."
         ),
     }[info.mode]
+    if not info.unreadable:
+        return text
+    names = ", ".join(info.unreadable)
+    return f"{text} {tr('Keys that must be entered again: {providers}.', providers=names)}"

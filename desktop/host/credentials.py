@@ -170,11 +170,8 @@ class CredentialVault:
         lost = sorted(
             {provider for provider, origin in self._sealed if self._lost(provider, origin)}
         )
-        if lost and self._mode in ("keyring", "session"):
-            text += (
-                f" Stored keys that cannot be read and must be entered again: {', '.join(lost)}."
-            )
-        return KeyStoreInfo(mode=self._mode, text=text)
+        told = tuple(lost) if self._mode in ("keyring", "session") else ()
+        return KeyStoreInfo(mode=self._mode, text=text, unreadable=told)
 
     def source(self, provider: str, origin: str) -> Literal["none", "stored", "session"]:
         """Return where the key for a provider and an origin is."""

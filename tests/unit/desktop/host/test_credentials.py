@@ -244,13 +244,13 @@ async def test_a_lost_entry_means_enter_again_and_no_new_key_by_itself(here: Ins
     assert vault.lookup(*PLACE) is None
     assert vault.source(*PLACE) == "none"
     info = await vault.state()
-    assert "must be entered again: anthropic, openai" in info.text
+    assert info.unreadable == ("anthropic", "openai")
     assert store.entries == {}  # nothing was made in its place
     assert len(await here.database.credentials.keys()) == 1
 
     await vault.put(*PLACE, "entered-again-123")
     assert vault.lookup(*PLACE) == "entered-again-123"
-    assert "must be entered again: openai" in (await vault.state()).text
+    assert (await vault.state()).unreadable == ("openai",)
     await vault.aclose()
 
     store.entries |= lost  # the entry has come back, from a backup of the ring
@@ -291,7 +291,7 @@ async def test_a_changed_or_moved_row_is_unreadable_and_the_others_are_fine(
     again = await here.vault(store)
     assert again.lookup(*PLACE) is None
     assert again.lookup(*ELSEWHERE) == OTHER
-    assert "must be entered again: anthropic" in (await again.state()).text
+    assert (await again.state()).unreadable == ("anthropic",)
 
 
 async def test_every_bit_counts(here: Installation) -> None:
