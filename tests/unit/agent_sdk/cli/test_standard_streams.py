@@ -16,6 +16,11 @@ from agent_sdk.core.errors import InvalidInput
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
 
 
+def not_waiting(fd: int) -> None:
+    if sys.platform != "win32":
+        os.set_blocking(fd, False)
+
+
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
     ends = os.pipe()
@@ -34,7 +39,7 @@ def test_text_from_a_socket_follows_the_words_of_the_command_line() -> None:
 
 def test_a_pipe_that_does_not_wait_is_waited_for(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
-    os.set_blocking(reader, False)
+    not_waiting(reader)
     late = os.dup(writer)
     os.write(writer, b"one ")
     null = os.open(os.devnull, os.O_WRONLY)
@@ -59,7 +64,7 @@ def test_input_that_cannot_be_read_is_said(pipe: tuple[int, int]) -> None:
 
 def test_output_is_written_whole_to_a_pipe_that_does_not_wait(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
-    os.set_blocking(writer, False)
+    not_waiting(writer)
     data = bytes(range(256)) * 1024  # more than a pipe holds
     received = bytearray()
 
