@@ -221,7 +221,7 @@ def _error_fields(value: Any) -> tuple[str, str]:  # noqa: ANN401 - any JSON val
     said = error.get("message") or error.get("detail") or value.get("message")
     if said is None:
         said = msgspec.json.encode(error).decode()
-    return " ".join(codes), str(said)
+    return " ".join(dict.fromkeys(codes)), str(said)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:

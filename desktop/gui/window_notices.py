@@ -38,7 +38,7 @@ class WindowNotices:
                     "ZPI's background process has ended and is started again. "
                     "Nothing that was saved is lost."
                 ),
-                hint=why,
+                hint=_reason(why),
                 sticky=True,
                 action=tr("Start it now"),
                 act=self._bridge.restart,
@@ -61,3 +61,19 @@ def _note(error: ErrorInfo, *, level: Level, key: str) -> Note:
     shown = error_text(error)
     hint = " ".join(part for part in (shown.detail, shown.hint) if part)
     return Note(key=key, level=level, text=shown.title, hint=hint)
+
+
+def _reason(why: str) -> str:
+    """Return what the bridge says of a host that has ended, as far as it is a known sentence."""
+    sentences = {
+        "The host was killed or crashed.": tr("It was killed, or it crashed."),
+        "Another ZPI is using the data folder.": tr("Another ZPI is using the data folder."),
+        "The host and the window are of different versions.": tr(
+            "It is of another version than this window."
+        ),
+        "The data folder cannot be used.": tr("The data folder cannot be used."),
+        "It is not started again by itself.": tr("It is not started again by itself."),
+    }
+    for english, shown in sentences.items():
+        why = why.replace(english, shown)
+    return why

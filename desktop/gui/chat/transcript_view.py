@@ -31,7 +31,7 @@ already; together there is a frame within 50 ms."""
 PAGES_MS = 40
 """Milliseconds for which what is seen and not loaded is gathered before it is asked for."""
 
-PAGE = 50
+PAGE = 20
 """Messages that are asked for at a time."""
 
 
