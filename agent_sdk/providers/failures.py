@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
+from agent_sdk.core.diagnostics import secret_forms
 from agent_sdk.core.errors import ProviderError
 from agent_sdk.providers.convert import MAX_ERROR_TEXT, clean_text, stream_error
 from agent_sdk.providers.models import Model
@@ -43,12 +44,20 @@ def is_overflow(text: str) -> bool:
 
 
 def redact(text: str, key: str) -> str:
-    """Return the text without the key, also where it is percent-encoded."""
+    """Return the text without the key, in every spelling that it may have there."""
     if len(key) < _SHORTEST_KEY:
         return text
-    for form in {key, quote(key, safe="")}:
+    text = re.sub("".join(map(_spelled, key)), "***", text)
+    # The longest first: a shorter one may be a part of it, and its rest would be left.
+    for form in sorted(secret_forms(key), key=len, reverse=True):
         text = text.replace(form, "***")
     return text
+
+
+def _spelled(char: str) -> str:
+    """Return a pattern: the character, behind a backslash, or percent-encoded in any case."""
+    encoded = "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
+    return rf"(?:\\?{re.escape(char)}|(?i:{encoded}))"
 
 
 def without_key(error: ProviderError, key: str) -> ProviderError:
