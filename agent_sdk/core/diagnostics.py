@@ -223,28 +223,6 @@ def _printable(text: str) -> str:
     )
 
 
-class RedactingFilter(logging.Filter):
-    """Takes the secrets out of log records, and the errors with their traces.
-
-    It belongs on handlers: the filter of a logger does not see the records of
-    the loggers below it.
-    """
-
-    def __init__(self, redactor: Redactor) -> None:
-        super().__init__()
-        self._redactor = redactor
-
-    @override
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite the record in place and let it pass."""
-        message = self._redactor.redact(_message(record))
-        error_type = _error_type(record)
-        record.msg = f"{message} ({error_type})" if error_type else message
-        record.args = None
-        record.exc_info = record.exc_text = record.stack_info = None
-        return True
-
-
 class SinkHandler(logging.Handler):
     """Hands log records to a sink."""
 

@@ -118,34 +118,6 @@ def merged(user: Settings, project: Settings) -> Settings:
     )
 
 
-def parse_user_settings(
-    data: bytes | None, *, path: Path, base: str = "", home: str = ""
-) -> Settings:
-    """Return what the user's file says; None is a file that is not there.
-
-    Args:
-        data: The file's bytes.
-        path: Where they came from, for errors.
-        base: Folder that relative patterns are relative to.
-        home: The folder that ``~/`` stands for.
-
-    Raises:
-        SettingsDamaged: If the file cannot be used.
-    """
-    return _user(data, path=path, folders=(base, home))
-
-
-def parse_project_settings(
-    data: bytes | None, *, path: Path, base: str = "", home: str = ""
-) -> Settings:
-    """Return what a project's file may say; arguments as for the user's file.
-
-    Raises:
-        SettingsDamaged: If the file cannot be used.
-    """
-    return _project(data, path=path, folders=(base, home))
-
-
 def _user(data: bytes | None, *, path: Path, folders: tuple[str, str]) -> Settings:
     if data is None:
         return Settings()

@@ -11,7 +11,6 @@ from agent_sdk.session.settings import (
     LocalSettings,
     Settings,
     load_settings,
-    parse_project_settings,
 )
 
 
@@ -207,9 +206,3 @@ def test_a_file_that_is_both_is_read_as_the_users(tmp_path: Path) -> None:
     (home / ".zpi" / "settings.json").write_text('{"model": "opus"}')
     found = load_settings(home / ".zpi", home)
     assert (found.model, found.notices) == ("opus", ())
-
-
-def test_parsing_is_pure() -> None:
-    found = parse_project_settings(b'{"permissions": {"read": {"x": "deny"}}}', path=Path("p"))
-    assert found.project_rules == (Rule("read", "x", "deny"),)
-    assert parse_project_settings(None, path=Path("p")) == Settings()
