@@ -69,10 +69,16 @@ class RowLayout:
         self.sticks = True
 
     def append(self, count: int) -> None:
-        """Add entries at the end; what was the last one is made again with the others."""
+        """Add entries before the last one, which is the end; all must be made again.
+
+        The end keeps its rows until then: when it is made again, those that
+        have gone are told, and their cards are taken back.
+        """
+        end = len(self.heights) - 1
         for _ in range(count):
-            self._rows.pop(len(self.heights) - 1, None)
             self.heights.append(0)
+        if count and (rows := self._rows.pop(end, None)) is not None:
+            self._rows[end + count] = rows
 
     def rebuild(self, entry: int) -> list[Row]:
         """Make the rows of an entry again; return those that have gone."""

@@ -106,6 +106,17 @@ def test_growing_below_moves_nothing_unless_at_the_bottom() -> None:
     assert "new" in world.screen()
 
 
+@pytest.mark.parametrize("added", [1, 3])
+def test_rows_of_the_end_that_have_gone_are_told_though_entries_were_added(added: int) -> None:
+    world = World([[(100, 120)], [(40, 40), (20, 20)]])
+    gone, stays = world.layout.rows(1)
+    new = [[Row(f"new/{n}", "line", LineItem("notice"))] for n in range(added)]
+    world.made[1:] = [*new, [stays]]
+    world.layout.append(added)
+    told = [row for entry in range(1, added + 2) for row in world.layout.rebuild(entry)]
+    assert told == [gone]  # whoever gave it a card must take that back
+
+
 def test_rows_above_may_change_without_moving_what_is_read() -> None:
     world = big(200)
     world.layout.go_to(Anchor(100, 0, 30))
