@@ -72,11 +72,6 @@ class SdkAdapter:
         self._stop_reason: str | None = None
         self._denials: list[Json] = []
 
-    @property
-    def final_text(self) -> str:
-        """Text of the newest answer that had any."""
-        return self._text
-
     def init(self, *, cwd: str, tools: list[str], permission_mode: str, version: str) -> Json:
         """Return the message that opens a run."""
         return self._message(

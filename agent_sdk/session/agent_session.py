@@ -17,7 +17,7 @@ from agent_sdk.core.ids import Clock, Ids
 from agent_sdk.loop.run import Run
 from agent_sdk.loop.types import LoopConfig, RunEnded, Tool, ToolResult
 from agent_sdk.permissions.engine import PermissionEngine
-from agent_sdk.providers.base import PromptSection, Provider, ToolSpec
+from agent_sdk.providers.base import PromptSection, Provider
 from agent_sdk.providers.messages import Block, Origin, TextBlock, ToolUseBlock, UserMessage
 from agent_sdk.providers.models import Model
 from agent_sdk.session.hub import EventHub, Subscriber
@@ -32,6 +32,7 @@ from agent_sdk.session.records import (
     ThinkingLevelChangeRecord,
 )
 from agent_sdk.session.run_ports import SessionPorts
+from agent_sdk.tools.registry import tool_specs, tools_by_name
 
 GO_ON = (
     "You were interrupted. What you had written is above; tool calls that had no result were not "
@@ -55,6 +56,9 @@ class AgentSession:
         clock: Source of time.
         thinking_level: Reasoning level; empty to send nothing about it.
         max_turns: Most requests of one run; None for no limit.
+
+    Raises:
+        InvalidInput: If two tools have the same name.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class AgentSession:
         self.model = model
         self.permissions = permissions
         self._provider = provider
-        self._tools = {tool.name: tool for tool in tools}
+        self._tools = tools_by_name(tools)
         self._hub = hub
         self._system = system
         self._bound = bound
@@ -85,7 +89,7 @@ class AgentSession:
         self._clock = clock
         self._thinking_level = thinking_level
         self._max_turns = max_turns
-        self._specs = tuple(ToolSpec(t.name, t.description, t.parameters) for t in tools)
+        self._specs = tool_specs(self._tools)
         self._steered: deque[UserMessage] = deque()
         self._queued: deque[UserMessage] = deque()
         self._signal: AbortSignal | None = None

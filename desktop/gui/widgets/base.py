@@ -106,11 +106,6 @@ class IconButton(QToolButton):
         self.setAccessibleName(text)
         self.setToolTip(f"{text} ({shortcut})" if shortcut else text)
 
-    def draw_as(self, name: str, colour: str) -> None:
-        """Show another icon."""
-        self._name, self._colour = name, colour
-        self._draw()
-
     def _draw(self) -> None:
         self.setIcon(self._icons.icon(self._name, self._colour))
 

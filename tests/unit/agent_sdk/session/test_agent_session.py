@@ -301,6 +301,15 @@ async def test_error_of_the_model_is_kept_with_the_run(project: Path, tmp_path: 
     assert b"wrong key" in manager.path.read_bytes()
 
 
+async def test_two_tools_of_one_name_are_refused(project: Path, tmp_path: Path) -> None:
+    manager = await on_disk(project, tmp_path / "s")
+    twice = (*file_tools(tmp_path), *file_tools(tmp_path))
+    with pytest.raises(InvalidInput, match="two tools named 'read'"):
+        async with build_session(manager, ScriptedProvider(), tools=twice):
+            pass
+    await manager.close()
+
+
 async def test_empty_prompts_are_refused(project: Path, tmp_path: Path) -> None:
     async with build_session(
         in_memory(project), ScriptedProvider(), tools=file_tools(tmp_path)
