@@ -75,6 +75,7 @@ class RequestCard(QWidget):
         self.expired = False
         self.sent = False
         self._seen = False
+        self._shown = ""
         self.setObjectName("request")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -273,6 +274,9 @@ class RequestCard(QWidget):
         self.diff.setVisible(section.kind == "diff")
         self.code.setVisible(section.kind != "diff" and not same)
         self.view.set_code(section.text)
+        if section.text != self._shown:  # of the call itself, which came after the question
+            self._shown, self._since = section.text, self._clock()
+            self._seen = False
         if section.language:
             self.view.colour(section.text, section.language)
         self.means.setText(always_means(asked))

@@ -125,6 +125,28 @@ def test_what_is_long_must_be_seen_to_its_end(
     assert fake_bridge.last(ReplyPermission).reply == "once"
 
 
+def test_what_came_after_the_question_must_be_seen_too(
+    page: ChatPage, fake_bridge: FakeBridge, desk: Desk
+) -> None:
+    asked = ask(page, fake_bridge, "short")
+    card = page.request
+    card.ask(asked, None)
+    desk.clock.now += 1
+    assert card.once.isEnabled()
+    command = "\n".join(f"echo {n}" for n in range(200))
+    card.ask(asked, make.tool("r1.1.0", "bash", ToolPending(input={"command": command})))
+    assert not card.once.isEnabled()
+    assert "Scroll" in card.hint.text()
+    for _ in range(100):
+        press(card, Qt.Key.Key_PageDown)
+    assert card.once.isEnabled()
+    press(card, Qt.Key.Key_Return)
+    assert replies(fake_bridge) == []  # Enter was meant for what stood there before
+    desk.clock.now += 1
+    press(card, Qt.Key.Key_Return)
+    assert fake_bridge.last(ReplyPermission).reply == "once"
+
+
 def test_a_long_line_is_wrapped_so_that_none_of_it_hides(
     page: ChatPage, fake_bridge: FakeBridge
 ) -> None:
