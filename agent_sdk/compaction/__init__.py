@@ -1,0 +1,1 @@
+"""Compaction: an older part of a conversation gives way to a summary."""

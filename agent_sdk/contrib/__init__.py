@@ -1,0 +1,1 @@
+"""Adapters that need a library of their own, each behind an extra."""

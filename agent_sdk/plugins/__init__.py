@@ -1,0 +1,1 @@
+"""Plugins of a session, and the hooks they put into its loop."""

@@ -1,0 +1,1 @@
+"""What users and projects write for the agent: instructions, skills, commands, agents."""
