@@ -15,6 +15,7 @@ One tree, so that a caller can tell what it may do about a failure:
         - SessionLocked
         - SessionDamaged
         - SessionReadOnly
+        - FileConflict
       + ToolError               told to the model as the call's result
         - InvalidToolInput
         - StaleFile
@@ -152,6 +153,12 @@ class SessionReadOnly(StorageError):
     """The session may be read only (newer format, or a writer that failed)."""
 
     code = "session_read_only"
+
+
+class FileConflict(StorageError):
+    """Files are not as they were left, so that changing them could lose something."""
+
+    code = "file_conflict"
 
 
 class ToolError(ZpiError):

@@ -11,8 +11,8 @@ with what it resolves to, which is the best that can be had there.
 For files of the user that a tool changes; ZPI's own data is ``fsio``'s.
 
 Failpoints (``core.failpoints``), in the order in which they are passed:
-``at.create``, ``at.write``, ``at.sync``, ``at.check``, ``at.rename`` and
-``at.dirsync``.
+``at.create``, ``at.write``, ``at.sync``, ``at.check``, ``at.rename`` (or
+``at.remove``) and ``at.dirsync``.
 """
 
 import contextlib
@@ -61,6 +61,10 @@ class NotRegularFile(OSError):
     def __init__(self, kind: str) -> None:
         super().__init__(errno.EINVAL, f"is a {kind}")
         self.kind = kind
+
+
+class NotDurable(OSError):
+    """The change was made, but could not be made durable: a power cut may take it back."""
 
 
 class TooLarge(OSError):
@@ -266,6 +270,7 @@ def replace_at(
     *,
     existing: os.stat_result | None,
     check: Callable[[], None],
+    mode: int | None = None,
     faults: Faults | None = PROCESS_FAULTS,
 ) -> os.stat_result:
     """Replace or create a file so that it has the old contents or the new, whole.
@@ -282,6 +287,8 @@ def replace_at(
             none.
         check: Called right before the rename; raises if the file is no
             longer the one that was looked at.
+        mode: Permission bits (of 0o777) that it shall have; None for those
+            of the old file, or what the umask leaves for a new one.
         faults: An armed failpoint.
 
     Returns:
@@ -289,8 +296,8 @@ def replace_at(
 
     Raises:
         FileExistsError: If a file appeared where none was.
-        OSError: As the system says; the file then has its old contents,
-            unless only the last step failed, which makes the name durable.
+        NotDurable: If the file has its new contents, but only for now.
+        OSError: As the system says; the file then has its old contents.
     """
     temp = f"{TEMP_PREFIX}{os.urandom(8).hex()}{TEMP_SUFFIX}"
     _point(faults, "at.create")
@@ -300,6 +307,8 @@ def replace_at(
             _write_all(fd, data, faults)
             if existing is not None:
                 _keep_attributes(folder, name, fd=fd, existing=existing)
+            if mode is not None and sys.platform != "win32":
+                os.fchmod(fd, mode & 0o777)
             _point(faults, "at.sync")
             sync_fd(fd)
             status = os.fstat(fd)
@@ -316,9 +325,43 @@ def replace_at(
         with contextlib.suppress(OSError):
             folder.remove(temp)
         raise
-    _point(faults, "at.dirsync")
-    folder.sync()
+    _sync_names(folder, faults)
     return status
+
+
+def remove_at(
+    folder: Folder,
+    name: str,
+    *,
+    check: Callable[[], None],
+    faults: Faults | None = PROCESS_FAULTS,
+) -> None:
+    """Remove a file, durably.
+
+    Args:
+        folder: Its folder.
+        name: Its name there.
+        check: Called right before; raises if the file is no longer the one
+            that was looked at.
+        faults: An armed failpoint.
+
+    Raises:
+        NotDurable: If it is gone, but only for now.
+        OSError: As the system says; the file is then still there.
+    """
+    _point(faults, "at.check")
+    check()
+    _point(faults, "at.remove")
+    folder.remove(name)
+    _sync_names(folder, faults)
+
+
+def _sync_names(folder: Folder, faults: Faults | None) -> None:
+    try:
+        _point(faults, "at.dirsync")
+        folder.sync()
+    except OSError as error:
+        raise NotDurable(error.errno, error.strerror) from error
 
 
 def _point(faults: Faults | None, name: str) -> None:

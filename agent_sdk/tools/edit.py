@@ -119,7 +119,8 @@ class EditTool(Tool):
     async def execute(self, args: EditInput, context: ToolContext) -> ToolResult:
         resolved = args.target.confirm(self._guard, context.cwd)
         plan = partial(plan_edit, args.wishes, resolved)
-        return result_of(resolved, await self._state.change(resolved, plan, whole=False))
+        change = await self._state.change(resolved, plan, whole=False, call_id=context.call_id)
+        return result_of(resolved, change)
 
 
 def plan_edit(

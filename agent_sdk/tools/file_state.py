@@ -4,9 +4,11 @@ A file that the model has not read in this session, or that has changed since,
 is not written over: the model would act on something it does not know. The
 contents decide, not times and sizes, and they are compared twice: before the
 change is made and right before the file gets its new contents. Changes of one
-file happen one after the other.
+file happen one after the other; of several files that one call changes, all
+are changed, or none.
 
-Nothing is kept between processes: after a restart the model reads again.
+Nothing is kept between processes: after a restart the model reads again. What
+the files were before is kept by a ``FileHistory``, where there is one.
 """
 
 import asyncio
@@ -15,17 +17,18 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
-from agent_sdk.core.errors import StaleFile, ToolError
+from agent_sdk.core.errors import InvalidInput, StaleFile, StorageError, ToolError
 from agent_sdk.core.failpoints import PROCESS_FAULTS, Faults
-from agent_sdk.core.fsio_at import Folder, TooLarge, replace_at, split
+from agent_sdk.core.fsio_at import Folder, NotDurable, TooLarge, remove_at, replace_at, split
 from agent_sdk.providers.messages import Json
 from agent_sdk.tools.file_errors import explain
+from agent_sdk.tools.file_history import FileFacts, FileHistory, PendingChange
 from agent_sdk.tools.paths import ResolvedPath
 from agent_sdk.tools.protected import fold
 
@@ -69,16 +72,41 @@ class Planned(Struct, frozen=True):
     """A change that has been worked out.
 
     Attributes:
-        data: The new contents.
+        data: The new contents; None deletes the file.
         lines: How many lines they have.
         text: What the model is told when it is done.
         facts: The change itself for the front end: diff, additions, deletions.
+        mode: Permission bits that the file shall have; None for those that it
+            has, or that a new file gets.
     """
 
-    data: bytes
+    data: bytes | None
     lines: int
     text: str
     facts: Json
+    mode: int | None = None
+
+
+Plan: TypeAlias = Callable[[bytes | None], Planned]
+"""Works out the new contents from the old, None for a file that does not
+exist. Runs in a thread; may raise ``ToolError``."""
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """A change that is to be made.
+
+    Attributes:
+        resolved: The file, as it was authorised.
+        plan: Works out the new contents.
+        whole: Whether the model must have seen all of the old contents.
+        unseen: Whether it need not have seen them at all, because ``plan``
+            knows what they must be. The model must read the file afterwards.
+    """
+
+    resolved: ResolvedPath
+    plan: Plan
+    whole: bool = False
+    unseen: bool = False
 
 
 class FileChange(Struct, frozen=True):
@@ -88,7 +116,7 @@ class FileChange(Struct, frozen=True):
         planned: The change.
         created: Whether the file is new.
         before: Hash of the old contents; empty for a new file.
-        after: Hash of the new contents.
+        after: Hash of the new contents; empty for a deleted file.
         links: Hard links that the old file had.
     """
 
@@ -100,9 +128,17 @@ class FileChange(Struct, frozen=True):
 
 
 class FileReadState:
-    """Shared by the file tools of one session."""
+    """Shared by the file tools of one session.
 
-    def __init__(self, *, faults: Faults | None = PROCESS_FAULTS) -> None:
+    Args:
+        history: Is told of every change before it is made; None for nobody.
+        faults: The armed failpoint, for tests.
+    """
+
+    def __init__(
+        self, *, history: FileHistory | None = None, faults: Faults | None = PROCESS_FAULTS
+    ) -> None:
+        self._history = history
         self._faults = faults
         self._views: dict[str, FileView] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -110,11 +146,11 @@ class FileReadState:
 
     def view(self, real: str) -> FileView | None:
         """Return what is known of the file at a real path."""
-        return self._views.get(_key(real))
+        return self._views.get(path_key(real))
 
     def forget(self, real: str) -> None:
         """Forget a file, so that it must be read again."""
-        self._views.pop(_key(real), None)
+        self._views.pop(path_key(real), None)
 
     def note_read(
         self, real: str, *, digest: str, status: os.stat_result, lines: int, seen: Lines
@@ -130,162 +166,326 @@ class FileReadState:
         """
         known = self.view(real)
         before = known.seen if known is not None and known.sha256 == digest else ()
-        self._views[_key(real)] = _view(status, digest, lines=lines, seen=_merge(before, seen))
+        self._views[path_key(real)] = _view(status, digest, lines=lines, seen=_merge(before, seen))
 
     async def change(
-        self, resolved: ResolvedPath, plan: Callable[[bytes | None], Planned], *, whole: bool
+        self, resolved: ResolvedPath, plan: Plan, *, whole: bool, call_id: str = ""
     ) -> FileChange:
         """Change a file, or create it.
 
         Args:
             resolved: The file, as it was authorised.
-            plan: Works out the new contents from the old, None for a file
-                that does not exist. Runs in a thread; may raise ``ToolError``.
+            plan: Works out the new contents.
             whole: Whether the model must have seen all of the old contents.
+            call_id: The call that does it.
 
         Raises:
             StaleFile: If the file exists and the model has not read it, or it
                 changed since.
             ToolError: If it cannot be changed; it is then as it was.
         """
-        key = _key(resolved.real)
+        wanted = Wanted(resolved=resolved, plan=plan, whole=whole)
+        return (await self.change_all((wanted,), call_id=call_id))[0]
+
+    async def change_all(self, wanted: Sequence[Wanted], *, call_id: str = "") -> list[FileChange]:
+        """Change several files, or one: all of them, or none.
+
+        All changes are worked out first. A failure after that takes back what
+        was done; a process that is killed then leaves some files changed.
+
+        Args:
+            wanted: The changes, of one file each.
+            call_id: The call that makes them.
+
+        Returns:
+            The changes, in the order of ``wanted``.
+
+        Raises:
+            InvalidInput: If a file is named twice.
+            StaleFile: If the model has not read one of them, or it changed since.
+            ToolError: If one cannot be changed. They are then as they were,
+                except for those that the text names.
+        """
+        return await self.commit(wanted, call_id=call_id, history=self._history)
+
+    async def commit(
+        self, wanted: Sequence[Wanted], *, call_id: str, history: FileHistory | None
+    ) -> list[FileChange]:
+        """Do as ``change_all`` does, telling a history of the caller's."""
+        keys = [path_key(one.resolved.real) for one in wanted]
+        if len(set(keys)) < len(keys):
+            raise InvalidInput("A file is named twice in one change.")
+        async with contextlib.AsyncExitStack() as held:
+            for key in sorted(keys):  # in one order, so that two calls never wait for each other
+                await held.enter_async_context(self._lock(key))
+            works = [self._work(one) for one in wanted]
+            try:
+                await in_thread(lambda: [work.prepare() for work in works])
+                if history is not None:
+                    await _tell(history, works, call_id)
+                done = await in_thread(lambda: _commit_all(works))
+            finally:
+                for work in works:
+                    work.close()
+            for one, (change, status) in zip(wanted, done, strict=True):
+                self._note_change(one, change, status)
+        return [change for change, _ in done]
+
+    def _lock(self, key: str) -> asyncio.Lock:
         lock = self._locks.get(key)
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()
-        async with lock:
-            known = self._views.get(key)
-            work = _Change(
-                resolved,
-                plan,
-                known=known,
-                whole=whole,
-                sweep=self._first_in(resolved),
-                faults=self._faults,
-            )
-            change, status = await in_thread(work.run)
-            planned = change.planned
-            seen_all = change.created or whole or (known is not None and known.whole)
-            self._views[key] = _view(
-                status,
-                change.after,
-                lines=planned.lines,
-                seen=((1, planned.lines),) if seen_all and planned.lines else (),
-            )
-            return change
+        return lock
 
-    def _first_in(self, resolved: ResolvedPath) -> bool:
-        parent = split(resolved.real)[0]
-        first = parent not in self._swept
+    def _work(self, wanted: Wanted) -> "_Change":
+        parent = split_real(wanted.resolved)[0]
+        sweep = parent not in self._swept
         self._swept.add(parent)
-        return first
+        known = self.view(wanted.resolved.real)
+        return _Change(wanted, known=known, sweep=sweep, faults=self._faults)
+
+    def _note_change(
+        self, wanted: Wanted, change: FileChange, status: os.stat_result | None
+    ) -> None:
+        key = path_key(wanted.resolved.real)
+        known = self._views.pop(key, None)
+        if wanted.unseen or status is None:
+            return
+        lines = change.planned.lines
+        seen_all = change.created or wanted.whole or (known is not None and known.whole)
+        seen = ((1, lines),) if seen_all and lines else ()
+        self._views[key] = _view(status, change.after, lines=lines, seen=seen)
+
+
+async def _tell(history: FileHistory, works: Sequence["_Change"], call_id: str) -> None:
+    pending = [work.pending(call_id) for work in works if work.changes]
+    if not pending:
+        return
+    try:
+        await history.before_change(pending)
+    except (StorageError, InvalidInput) as error:
+        raise ToolError(
+            f"Nothing was changed, since what the files are now could not be kept: {error.message}",
+            hint=error.hint,
+        ) from error
+
+
+def _commit_all(works: Sequence["_Change"]) -> list[tuple[FileChange, os.stat_result | None]]:
+    """Make all changes, or take back those that were made. Blocks."""
+    try:
+        return [work.commit() for work in works]
+    except Exception as error:
+        left = [work.shown for work in reversed(works) if not work.undo()]
+        if left:
+            names = ", ".join(f"'{name}'" for name in left)
+            raise ToolError(
+                f"{error} The change of {names} could not be taken back.",
+                hint="Read these files again before anything else.",
+            ) from error
+        raise
 
 
 class _Change:
-    """One change, done in a thread."""
+    """One change, in two steps that are done in a thread; close it at the end."""
 
     def __init__(
-        self,
-        resolved: ResolvedPath,
-        plan: Callable[[bytes | None], Planned],
-        *,
-        known: FileView | None,
-        whole: bool,
-        sweep: bool,
-        faults: Faults | None,
+        self, wanted: Wanted, *, known: FileView | None, sweep: bool, faults: Faults | None
     ) -> None:
-        self._resolved = resolved
-        self._plan = plan
+        self._wanted = wanted
+        self._resolved = wanted.resolved
         self._known = known
-        self._whole = whole
         self._sweep = sweep
         self._faults = faults
+        self._parent, self._name = split_real(wanted.resolved)
+        self._folder: Folder | None = None
+        self._before: tuple[bytes, os.stat_result] | None = None
+        self._planned: Planned | None = None
+        self._written = False
 
-    def run(self) -> tuple[FileChange, os.stat_result]:
+    @property
+    def shown(self) -> str:
+        """The file's name, to show."""
+        return self._resolved.shown
+
+    @property
+    def planned(self) -> Planned:
+        """The change, once it is worked out."""
+        if self._planned is None:
+            raise RuntimeError("the change has not been worked out")
+        return self._planned
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to write."""
+        return self.planned.data != (self._before[0] if self._before else None)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._folder is not None:
+            self._folder.close()
+
+    # ------------------------------------------------------- step one: nothing is touched
+
+    def prepare(self) -> None:
+        """Read the file and work out the change."""
         try:
-            parent, name = split(self._resolved.real)
-            try:
-                folder = Folder.open(parent)
-            except FileNotFoundError:
-                planned = self._plan(None)
-                folder = Folder.open(parent, make=True)
-                with folder:
-                    return self._commit(folder, name, planned=planned, before=None)
-            with folder:
+            with contextlib.suppress(FileNotFoundError):
+                self._folder = Folder.open(self._parent)
+            if self._folder is not None:
                 if self._sweep:
-                    folder.sweep()
-                before = self._current(folder, name)
-                planned = self._plan(before[0] if before else None)
-                return self._commit(folder, name, planned=planned, before=before)
+                    self._folder.sweep()
+                self._before = self._current(self._folder)
+            self._planned = self._wanted.plan(self._before[0] if self._before else None)
+            if self._planned.data is not None and len(self._planned.data) > MAX_FILE:
+                raise TooLarge(len(self._planned.data))
         except OSError as error:
             raise explain(error, self._resolved, changing=True) from error
 
-    def _current(self, folder: Folder, name: str) -> tuple[bytes, os.stat_result] | None:
+    def _current(self, folder: Folder) -> tuple[bytes, os.stat_result] | None:
         """Return the contents that the change starts from; None for no file."""
-        shown = self._resolved.shown
         try:
-            data, status = folder.read(name, MAX_FILE)
+            data, status = folder.read(self._name, MAX_FILE)
         except FileNotFoundError:
             return None
-        if not (status.st_mode & 0o222 and folder.writable(name)):
+        if not (status.st_mode & 0o222 and folder.writable(self._name)):
             raise ToolError(
-                f"'{shown}' is read-only for this user (mode {stat.S_IMODE(status.st_mode):04o}).",
+                f"'{self.shown}' is read-only for this user (mode {_mode(status):04o}).",
                 hint="If it is meant to be changed, make it writable first.",
             )
+        if not self._wanted.unseen:
+            self._check_known(data)
+        return data, status
+
+    def _check_known(self, data: bytes) -> None:
         if self._known is None:
             raise StaleFile(
-                f"'{shown}' exists and has not been read in this session.",
+                f"'{self.shown}' exists and has not been read in this session.",
                 hint="Read it with the read tool first, then make the change.",
             )
         if sha256(data) != self._known.sha256:
             raise self._stale()
-        if self._whole and not self._known.whole:
+        if self._wanted.whole and not self._known.whole:
             raise StaleFile(
-                f"Only a part of '{shown}' has been read ({_ranges(self._known)}).",
+                f"Only a part of '{self.shown}' has been read ({_ranges(self._known)}).",
                 hint="Read the rest before writing it over, or use edit.",
             )
-        return data, status
 
-    def _commit(
-        self,
-        folder: Folder,
-        name: str,
-        *,
-        planned: Planned,
-        before: tuple[bytes, os.stat_result] | None,
-    ) -> tuple[FileChange, os.stat_result]:
-        if len(planned.data) > MAX_FILE:
-            raise TooLarge(len(planned.data))
+    def pending(self, call_id: str) -> PendingChange:
+        """Return the change as a history is told of it."""
+        before, data = self._before, self.planned.data
+        mode = _mode(before[1]) if before else 0
+        wanted = self.planned.mode
+        return PendingChange(
+            path=self._resolved.real,
+            call_id=call_id,
+            before=FileFacts(sha256(before[0]), len(before[0]), mode) if before else None,
+            after=None
+            if data is None
+            else FileFacts(sha256(data), len(data), mode if wanted is None else wanted & 0o777),
+            content=before[0] if before else None,
+        )
 
-        def unchanged() -> None:
-            if before is not None and not _same(folder, name, data=before[0]):
-                raise self._stale()
+    # ------------------------------------------------------------ step two: the file changes
 
-        existing = before[1] if before else None
-        if before is not None and planned.data == before[0]:
-            status = before[1]  # nothing to write
-        else:
-            status = replace_at(
-                folder,
-                name,
-                planned.data,
-                existing=existing,
-                check=unchanged,
-                faults=self._faults,
-            )
+    def commit(self) -> tuple[FileChange, os.stat_result | None]:
+        """Change the file; return its new status, None if it is gone."""
+        try:
+            return self._commit()
+        except OSError as error:
+            raise explain(error, self._resolved, changing=True) from error
+
+    def _commit(self) -> tuple[FileChange, os.stat_result | None]:
+        before, planned = self._before, self.planned
+        status = before[1] if before else None
+        if self.changes:
+            try:
+                status = self._write(planned.data, mode=planned.mode, over=before)
+            except NotDurable:
+                self._written = True
+                raise
+            self._written = True
         change = FileChange(
             planned=planned,
             created=before is None,
             before=sha256(before[0]) if before else "",
-            after=sha256(planned.data),
-            links=existing.st_nlink if existing else 1,
+            after="" if planned.data is None else sha256(planned.data),
+            links=before[1].st_nlink if before else 1,
         )
         return change, status
 
+    def _write(
+        self,
+        data: bytes | None,
+        *,
+        mode: int | None,
+        over: tuple[bytes, os.stat_result] | None,
+    ) -> os.stat_result | None:
+        """Give the file new contents, or none, if it is still what it was."""
+        if self._folder is None:
+            self._folder = Folder.open(self._parent, make=True)
+        folder, name = self._folder, self._name
+
+        def unchanged() -> None:
+            if over is not None and not _same(folder, name, data=over[0]):
+                raise self._stale()
+
+        if data is None:
+            remove_at(folder, name, check=unchanged, faults=self._faults)
+            return None
+        return replace_at(
+            folder,
+            name,
+            data,
+            existing=over[1] if over else None,
+            check=unchanged,
+            mode=mode,
+            faults=self._faults,
+        )
+
+    def undo(self) -> bool:
+        """Take the change back, if it was made; return whether the file is as it was.
+
+        Whatever else was put in its place stays there.
+        """
+        if not self._written or self._folder is None:
+            return True
+        old = self._before[0] if self._before else None
+        try:
+            now = self._now(self._folder)
+            data = now[0] if now else None
+            if data == old:
+                return True
+            if data != self.planned.data:
+                return False
+            with contextlib.suppress(NotDurable):  # the disk is failing, and that is told already
+                self._write(old, mode=_mode(self._before[1]) if self._before else None, over=now)
+        except (OSError, ToolError):
+            return False
+        return True
+
+    def _now(self, folder: Folder) -> tuple[bytes, os.stat_result] | None:
+        try:
+            return folder.read(self._name, MAX_FILE)
+        except FileNotFoundError:
+            return None
+
     def _stale(self) -> StaleFile:
         return StaleFile(
-            f"'{self._resolved.shown}' has changed on disk since it was read.",
+            f"'{self.shown}' has changed on disk since it was read.",
             hint="Read it again, then make the change.",
         )
+
+
+def split_real(resolved: ResolvedPath) -> tuple[str, str]:
+    """Return the folder and the name of a file that is to be changed.
+
+    Raises:
+        ToolError: If it is the root folder.
+    """
+    try:
+        return split(resolved.real)
+    except OSError as error:
+        raise explain(error, resolved, changing=True) from error
 
 
 def sha256(data: bytes) -> str:
@@ -309,6 +509,11 @@ async def in_thread(work: Callable[[], T]) -> T:
         if not future.cancelled():
             future.exception()  # it has been seen; the cancellation is what counts
         raise
+
+
+def _mode(status: os.stat_result) -> int:
+    """Return the permission bits; 0 where there are none."""
+    return 0 if sys.platform == "win32" else stat.S_IMODE(status.st_mode)
 
 
 def _same(folder: Folder, name: str, *, data: bytes) -> bool:
@@ -349,8 +554,8 @@ def _ranges(view: FileView) -> str:
     return f"lines {shown} of {view.lines}" if shown else f"none of its {view.lines} lines lately"
 
 
-def _key(real: str) -> str:
-    """Where a file system takes two spellings for one name, so do we."""
+def path_key(real: str) -> str:
+    """Return what tells files apart: where a file system takes two spellings for one name, so do we."""
     if sys.platform == "win32":
         return os.path.normcase(real)
     return fold(real) if sys.platform == "darwin" else real

@@ -92,7 +92,8 @@ class WriteTool(Tool):
     async def execute(self, args: WriteInput, context: ToolContext) -> ToolResult:
         resolved = args.target.confirm(self._guard, context.cwd)
         plan = partial(plan_write, args.content, resolved)
-        return result_of(resolved, await self._state.change(resolved, plan, whole=True))
+        change = await self._state.change(resolved, plan, whole=True, call_id=context.call_id)
+        return result_of(resolved, change)
 
 
 def plan_write(content: str, resolved: ResolvedPath, before: bytes | None) -> Planned:
