@@ -48,11 +48,8 @@ from agent_sdk.session.records import (
     UserRecord,
     message_of,
 )
+from agent_sdk.session.trail import Effect, Trail
 from agent_sdk.session.view import View
-
-Effect: TypeAlias = Message | CompactionRecord | TodoRecord
-"""What a record does to the conversation."""
-
 
 Setting: TypeAlias = (
     PermissionRuleRecord
@@ -64,8 +61,16 @@ Setting: TypeAlias = (
 )
 
 
+class OlderNeeded(Exception):
+    """A record points further back than a partial state can see."""
+
+
 class SessionState:
     """Everything that a session's records say, as of the last one.
+
+    A state that was restored from a snapshot is *partial*: it knows what the
+    records before came to and those in view, not the others. It takes every
+    record but one that points to what it does not know; ``lacks`` says which.
 
     Attributes:
         header: The first record; None before it was applied.
@@ -83,6 +88,8 @@ class SessionState:
         tools: Tools in force, as far as records say.
         open_calls: Calls that were started and have no result, by id.
         open_run: Id of the run that has not ended; empty for none.
+        view: The conversation in view; not to be changed.
+        trail: The way through the records; not to be changed.
     """
 
     def __init__(self) -> None:
@@ -101,18 +108,13 @@ class SessionState:
         self.tools: tuple[str, ...] = ()
         self.open_calls: dict[str, ToolJournalRecord] = {}
         self.open_run = ""
-        self._view = View()
-        # One entry a record, so that a rewind finds its way: where it is,
-        # which record is before it in the conversation, and what it did.
-        self._index: dict[str, int] = {}
-        self._uuids: list[str] = []
-        self._before: list[int] = []
-        self._effects: list[Effect | None] = []
+        self.view = View()
+        self.trail = Trail()
 
     @property
     def count(self) -> int:
         """How many records there are."""
-        return len(self._before)
+        return self.trail.count
 
     @property
     def cwd(self) -> str:
@@ -125,86 +127,82 @@ class SessionState:
 
         Calls that still wait for their result are in it.
         """
-        return self._view.messages
+        return self.view.messages
 
     @property
     def message_uuids(self) -> list[str]:
         """Id of the record of each message in view."""
-        return self._view.uuids
+        return self.view.uuids
 
     @property
     def unanswered(self) -> dict[str, ToolUseBlock]:
         """Calls of the last answer that have no result yet, by id, in order."""
-        return self._view.unanswered
+        return self.view.unanswered
 
     @property
     def todos(self) -> tuple[TodoItem, ...]:
         """The list of things to do."""
-        return self._view.todos
+        return self.view.todos
 
     @property
     def compaction(self) -> CompactionRecord | None:
         """The compaction in force."""
-        return self._view.compaction
+        return self.view.compaction
 
     def model_messages(self) -> list[Message]:
         """Return what the model may see: the messages, every call paired.
 
         It is ``messages`` itself unless a call waits for its result.
         """
-        return self._view.for_model()
+        return self.view.for_model()
+
+    @property
+    def partial(self) -> int:
+        """How many of the oldest records are known by what they come to only."""
+        return self.trail.base
 
     def knows(self, uuid: str) -> bool:
-        """Whether there is a record of that id."""
-        return uuid in self._index
+        """Whether there is a record of that id; of a partial state, as far as it knows."""
+        return self.trail.knows(uuid)
+
+    def lacks(self, record: Record) -> bool:
+        """Whether a record points further back than this partial state can see."""
+        return self.trail.lacks(record)
+
+    def put_before(self, head: "SessionState") -> None:
+        """Make a partial state whole.
+
+        Args:
+            head: The fold of exactly those records that were not in memory.
+        """
+        self.trail.put_before(head.trail)
 
     def apply(self, record: Record) -> None:
-        """Take the next record."""
-        at = len(self._before)
-        before = at - 1
+        """Take the next record.
+
+        Raises:
+            OlderNeeded: If it points further back than a partial state can
+                see; nothing has changed.
+        """
+        if self.trail.lacks(record):
+            raise OlderNeeded(record.uuid)
+        last = self.trail.count - 1
+        before = last
         effect: Effect | None = None
         if isinstance(record, RewindRecord):
-            before = self._index.get(record.to_uuid, before)
+            before = self.trail.find(record.to_uuid, before)
         elif isinstance(record, CompactionRecord | TodoRecord):
             effect = record
         elif isinstance(record, UserRecord | AssistantRecord):
             effect = message_of(record)
-        self._index[record.uuid] = at
-        self._uuids.append(record.uuid)
-        self._before.append(before)
-        self._effects.append(effect)
+        at = self.trail.add(record.uuid, effect, before=before)
         self.last_uuid = record.uuid
         self.timestamp = record.timestamp or self.timestamp
-        if before != at - 1:
-            self._rebuild(at)
+        if before != last:
+            self.view = self.trail.view_at(at)
         elif effect is not None:
-            self._act(effect, uuid=record.uuid, at=at, view=self._view)
+            self.trail.act(at, self.view)
         self._note(record)
-
-    def _rebuild(self, at: int) -> None:
-        """Build the view again along the records that are still in it."""
-        path = []
-        while at >= 0:
-            if self._effects[at] is not None:
-                path.append(at)
-            at = self._before[at]
-        self._view = View()
-        for step in reversed(path):
-            effect = self._effects[step]
-            if effect is not None:
-                self._act(effect, uuid=self._uuids[step], at=step, view=self._view)
-
-    def _act(self, effect: Effect, *, uuid: str, at: int, view: View) -> None:
-        if isinstance(effect, CompactionRecord):
-            view.compact(
-                effect,
-                keep_from=self._index.get(effect.keep_from_uuid or "", at),
-                clear_before=self._index.get(effect.clear_tool_results_before_uuid or "", -1),
-            )
-        elif isinstance(effect, TodoRecord):
-            view.todos = effect.items
-        else:
-            view.add(effect, uuid=uuid, at=at)
 
     def _note(self, record: Record) -> None:
         """Take from a record what no rewind takes back."""
@@ -256,7 +254,7 @@ class SessionState:
     def _note_setting(self, record: Setting) -> None:
         match record:
             case PermissionRuleRecord():
-                rules = [_rule(stored) for stored in record.rules]
+                rules = [stored_rule(stored) for stored in record.rules]
                 if record.removed:
                     self.permission_rules = [r for r in self.permission_rules if r not in rules]
                 else:
@@ -293,7 +291,7 @@ def prompt_text(record: UserRecord) -> str:
     return "".join(b.text for b in record.message.content if isinstance(b, TextBlock))
 
 
-def _rule(stored: StoredRule) -> Rule:
+def stored_rule(stored: StoredRule) -> Rule:
     """Return the rule; an action that this version does not know asks."""
     match stored.action:
         case "allow" | "deny" as action:

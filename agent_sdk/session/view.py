@@ -7,9 +7,11 @@ what they encoded of them.
 """
 
 import operator
-from typing import TypeVar
+from collections.abc import Collection, Sequence
+from typing import Self, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from agent_sdk.providers.messages import (
     AssistantMessage,
@@ -33,6 +35,20 @@ AnyMessage = TypeVar("AnyMessage", UserMessage, AssistantMessage)
 _SUMMARY_AT = -1  # a summary stands before every record
 
 
+class ViewEntry(Struct, frozen=True):
+    """A message in view.
+
+    Attributes:
+        uuid: Id of its record.
+        at: Position of its record in the file; -1 for a summary.
+        message: The message, as it is in view.
+    """
+
+    uuid: str
+    at: int
+    message: Message
+
+
 class View:
     """Messages in view, and what they leave open.
 
@@ -52,6 +68,42 @@ class View:
         self.compaction: CompactionRecord | None = None
         self._at: list[int] = []  # position of each message's record in the file
         self._asked = -1  # index of the message that made the unanswered calls
+
+    @property
+    def asked(self) -> int:
+        """Index of the message that made the unanswered calls; -1 before the first."""
+        return self._asked
+
+    def entries(self) -> tuple[ViewEntry, ...]:
+        """Return the messages with where each comes from."""
+        return tuple(map(ViewEntry, self.uuids, self._at, self.messages))
+
+    @classmethod
+    def restored(
+        cls, entries: Sequence[ViewEntry], *, asked: int, unanswered: Collection[str]
+    ) -> Self:
+        """Return a view as it was, without what is not about messages.
+
+        Raises:
+            LookupError: If the message that asked does not have those calls.
+        """
+        view = cls()
+        view.messages = [entry.message for entry in entries]
+        view.uuids = [entry.uuid for entry in entries]
+        view._at = [entry.at for entry in entries]
+        view._asked = asked
+        if unanswered:
+            calls = {b.id: b for b in view.messages[asked].content if isinstance(b, ToolUseBlock)}
+            view.unanswered = {call: calls[call] for call in unanswered}
+        return view
+
+    def copy(self) -> "View":
+        """Return a view that changes on its own; the messages are shared."""
+        view = View()
+        view.messages, view.uuids, view._at = self.messages[:], self.uuids[:], self._at[:]
+        view.unanswered, view._asked = self.unanswered.copy(), self._asked
+        view.todos, view.compaction = self.todos, self.compaction
+        return view
 
     def add(self, message: Message, *, uuid: str, at: int) -> None:
         """Add a message; ``at`` is its record's position in the file."""
