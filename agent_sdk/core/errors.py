@@ -4,11 +4,14 @@ One tree, so that a caller can tell what it may do about a failure:
 
     ZpiError
       + InvalidInput            what was asked for cannot be done as written
+        - PluginConflict
+      + InputRefused            a plugin's handler does not let a prompt through
       + ConfigurationError      settings, model table or environment need mending
         - CredentialMissing
         - ModelNotFound
         - SettingsDamaged
       + ProviderError           the model's side failed; knows whether a retry may help
+      + CompactionFailed        no usable summary came; the context is as it was
       + StorageError            a file could not be read or written
         - DiskFull
         - SessionNotFound
@@ -56,6 +59,18 @@ class InvalidInput(ZpiError):
     """An argument, option or prompt is unusable as given."""
 
     code = "invalid_input"
+
+
+class PluginConflict(InvalidInput):
+    """Plugins cannot be used as they are, or not together; names their owners."""
+
+    code = "plugin_conflict"
+
+
+class InputRefused(ZpiError):
+    """A handler of a plugin refused a prompt; nothing of it is stored."""
+
+    code = "input_refused"
 
 
 class ConfigurationError(ZpiError):
@@ -117,6 +132,12 @@ class ProviderError(ZpiError):
         self.retryable = retryable
         self.retry_after = retry_after
         self.request_id = request_id
+
+
+class CompactionFailed(ZpiError):
+    """No summary could be made, or not one that may be used; nothing was changed."""
+
+    code = "compaction_failed"
 
 
 class StorageError(ZpiError):

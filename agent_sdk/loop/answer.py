@@ -164,3 +164,20 @@ async def _consume(
         "The provider's stream ended without a last event.", kind="protocol", retryable=False
     )
     return Answer(message=None, error=error)
+
+
+_NOT_FINAL = frozenset({"commentary", "partial_answer"})
+
+
+def has_final_text(message: AssistantMessage) -> bool:
+    """Whether an answer says something to the user that is meant to be its last word.
+
+    Thinking alone is not, nor is text whose phase is ``commentary`` or
+    ``partial_answer``; text without a phase is.
+    """
+    return any(
+        isinstance(block, TextBlock)
+        and block.text.strip()
+        and (block.providerState or {}).get("phase") not in _NOT_FINAL
+        for block in message.content
+    )

@@ -7,10 +7,11 @@ its own; everything goes through the ports that the session gives it.
 from collections.abc import Sequence
 
 from agent_sdk.core.aio import AbortSignal, TaskOwner
-from agent_sdk.core.errors import Aborted, ProviderError, ZpiError
+from agent_sdk.core.errors import Aborted, InputRefused, ProviderError, ZpiError
 from agent_sdk.core.ids import Clock
 from agent_sdk.core.usage import Usage
-from agent_sdk.loop.answer import Answer, receive
+from agent_sdk.loop.answer import Answer, has_final_text, receive
+from agent_sdk.loop.extension import RunExtension
 from agent_sdk.loop.tool_calls import ToolBatch, finished, stored_result
 from agent_sdk.loop.types import (
     AssistantMessageAdded,
@@ -52,6 +53,7 @@ class Run:
         provider: The model's connection.
         signal: Stops the run.
         clock: Measures durations.
+        extension: Takes part in the run; None for nobody.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class Run:
         provider: Provider,
         signal: AbortSignal,
         clock: Clock,
+        extension: RunExtension | None = None,
     ) -> None:
+        self._extension = extension
         self._config = config
         self._ports = ports
         self._provider = provider
@@ -90,7 +94,7 @@ class Run:
         error: ZpiError | None = None
         try:
             async with TaskOwner(name="run") as owner:
-                await self._add(prompts)
+                await self._begin(prompts)
                 status = await self._turn_until_done(owner)
         except Aborted as stop:
             status, error = "aborted", stop
@@ -106,32 +110,93 @@ class Run:
             denials=self._denials,
         )
 
+    async def _begin(self, prompts: Sequence[UserMessage]) -> None:
+        """Store the prompts, and with them what has come since the last run."""
+        for prompt in prompts:
+            await self._add(await self._admitted(prompt))
+        if prompts:
+            await self._take_in(self._ports.inbox.take_mailbox())
+
     async def _turn_until_done(self, owner: TaskOwner) -> RunStatus:
         limit = self._config.max_turns
         while True:
             self._signal.raise_if_aborted()
             if limit is not None and self._turns >= limit:
                 return "max_turns"
-            await self._add_taken(self._ports.take_steering())
-            if not await self._turn(owner):
-                follow = self._ports.take_steering() or self._ports.take_follow_up()
-                if not follow:
-                    return "completed"
-                await self._add_taken(follow)
+            await self._take_in(self._ports.inbox.take_steering())
+            answer = await self._turn(owner)
+            if answer is None or answer.tool_calls:
+                continue
+            if not await self._goes_on(answer):
+                return "completed"
 
-    async def _add_taken(self, messages: Sequence[UserMessage]) -> None:
-        """Store what was steered or queued; what cannot be stored goes back."""
+    async def _goes_on(self, answer: AssistantMessage) -> bool:
+        """Store what there is to go on with after an answer without calls."""
+        inbox = self._ports.inbox
+        if await self._take_in(inbox.take_steering()):
+            return True
+        if not has_final_text(answer) and await self._take_in(inbox.take_mailbox()):
+            return True
+        if self._extension is not None and answer.stop_reason in ("end_turn", "stop_sequence"):
+            stop = self._extension.on_stop(answer, self._signal)
+            feedback = await self._signal.guard(stop)
+            if feedback:
+                await self._add(feedback)
+                return True
+        while follow := inbox.take_follow_up():
+            if await self._take_in(follow):
+                return True
+        return False
+
+    async def _take_in(self, messages: Sequence[UserMessage]) -> bool:
+        """Store what was steered, queued or sent; what cannot be stored goes back.
+
+        Returns:
+            Whether anything was stored: an input may be refused.
+        """
+        stored = False
         for at, message in enumerate(messages):
             try:
-                await self._add([message])
+                await self._add(await self._admitted(message))
+                stored = True
+            except InputRefused as refusal:
+                self._ports.emit(Notice("warning", refusal.code, str(refusal)))
             except BaseException:
-                self._ports.put_back(messages[at:])
+                self._ports.inbox.put_back(messages[at:])
                 raise
+        return stored
 
-    async def _turn(self, owner: TaskOwner) -> bool:
-        """Make one request and settle its calls; return whether to go on."""
+    async def _admitted(self, message: UserMessage) -> Sequence[UserMessage]:
+        if self._extension is None:
+            return (message,)
+        return await self._signal.guard(self._extension.admit(message, self._signal))
+
+    async def _turn(self, owner: TaskOwner) -> AssistantMessage | None:
+        """Make one request and settle its calls; return the answer, None if it was cut."""
         turn = self._turns + 1
         await self._signal.guard(self._ports.before_request(turn))
+        answer, batch = await self._ask(turn, owner)
+        error = answer.error
+        if error is not None and error.kind == "context_overflow":
+            await batch.discard()  # and with it what had arrived of the answer
+            if await self._signal.guard(self._ports.on_overflow(error)):
+                answer, batch = await self._ask(turn, owner)
+        self._turns = turn
+        if answer.aborted or answer.error is not None:
+            await batch.discard()
+            await self._cut(answer)
+            return None
+        message = answer.message
+        if message is None:  # pragma: no cover - the provider contract forbids it
+            raise ProviderError("The provider gave no answer.", kind="protocol")
+        await self._settle(message, batch)
+        self._ports.emit(TurnEnded(turn))
+        self._signal.raise_if_aborted()
+        return message
+
+    async def _ask(self, turn: int, owner: TaskOwner) -> tuple[Answer, ToolBatch]:
+        """Make one request; return its answer and the calls that have begun early."""
+        await self._add(self._ports.context())
         self._ports.emit(TurnStarted(turn))
         batch = ToolBatch(
             config=self._config,
@@ -139,6 +204,7 @@ class Run:
             signal=self._signal,
             owner=owner,
             clock=self._clock,
+            extension=self._extension,
         )
         answer = await receive(
             provider=self._provider,
@@ -148,17 +214,7 @@ class Run:
             signal=self._signal,
             on_call=batch.offer,
         )
-        self._turns = turn
-        if answer.aborted or answer.error is not None:
-            await batch.discard()
-            return await self._cut(answer)
-        message = answer.message
-        if message is None:  # pragma: no cover - the provider contract forbids it
-            raise ProviderError("The provider gave no answer.", kind="protocol")
-        await self._settle(message, batch)
-        self._ports.emit(TurnEnded(turn))
-        self._signal.raise_if_aborted()
-        return bool(message.tool_calls)
+        return answer, batch
 
     async def _settle(self, message: AssistantMessage, batch: ToolBatch) -> None:
         """Store a whole answer and settle its calls."""
@@ -177,10 +233,13 @@ class Run:
         else:
             await self._add_answer(message, starting=None if cut_off else batch.starting(calls))
             await batch.run(calls, cut_off=cut_off)
+            await self._add(batch.context(calls))
+        if not self._signal.aborted:
+            await self._take_in(self._ports.inbox.take_mailbox())
         self._denials += batch.denials
         self._count_truncated(message)
 
-    async def _cut(self, answer: Answer) -> bool:
+    async def _cut(self, answer: Answer) -> None:
         """Keep what arrived of a stopped or failed answer; go on at most once."""
         message, error = answer.message, answer.error
         if message is not None:
@@ -194,7 +253,6 @@ class Run:
         self._ports.emit(Notice("warning", "stream_cut", str(error)))
         origin = Origin("retry")
         await self._add([UserMessage(content=(TextBlock(CONTINUE),), origin=origin)])
-        return True
 
     def _request(self) -> ModelRequest:
         config = self._config
@@ -209,8 +267,10 @@ class Run:
         return self._ports.request(base)
 
     async def _add(self, messages: Sequence[UserMessage]) -> None:
-        for message in messages:
-            uuid = await self._ports.add_user(message)
+        if not messages:
+            return
+        uuids = await self._ports.add_user(*messages)
+        for uuid, message in zip(uuids, messages, strict=True):
             self._ports.emit(UserMessageAdded(uuid, message))
 
     async def _add_answer(

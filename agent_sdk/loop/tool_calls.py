@@ -16,6 +16,7 @@ import msgspec
 from agent_sdk.core.aio import AbortSignal, TaskOwner
 from agent_sdk.core.errors import Aborted, InvalidToolInput, ToolError, ZpiError
 from agent_sdk.core.ids import Clock
+from agent_sdk.loop.extension import RunExtension
 from agent_sdk.loop.types import (
     Decision,
     LoopConfig,
@@ -28,7 +29,7 @@ from agent_sdk.loop.types import (
     ToolResult,
     ToolStarted,
 )
-from agent_sdk.providers.messages import Json, ToolResultBlock, ToolUseBlock
+from agent_sdk.providers.messages import Json, ToolResultBlock, ToolUseBlock, UserMessage
 
 logger = logging.getLogger("zpi.loop")
 
@@ -49,12 +50,14 @@ class Outcome(msgspec.Struct):
         seconds: How long it ran.
         ran: Whether it ran at all.
         denied: Whether permission was refused.
+        prepared: The call as it ran; None if it was not run.
     """
 
     result: ToolResult
     seconds: float = 0.0
     ran: bool = False
     denied: bool = False
+    prepared: PreparedCall | None = None
 
 
 def input_hash(call: ToolUseBlock) -> str:
@@ -75,6 +78,7 @@ class ToolBatch:
         signal: Stops the calls.
         owner: Starts the tasks.
         clock: Measures durations.
+        extension: Looks at each call before and after it; None for nobody.
     """
 
     def __init__(
@@ -85,7 +89,10 @@ class ToolBatch:
         signal: AbortSignal,
         owner: TaskOwner,
         clock: Clock,
+        extension: RunExtension | None = None,
     ) -> None:
+        self._extension = extension if extension and extension.reviews_calls else None
+        self._context: dict[str, list[UserMessage]] = {}
         self._config = config
         self._ports = ports
         self._signal = signal
@@ -111,6 +118,8 @@ class ToolBatch:
         self._held_up = self._held_up or not _overlaps(tool)
         if self._held_up or not self._config.early_execution or not tool.metadata.early:
             return
+        if self._extension is not None:
+            return  # what it does about a call is an effect of its own
         try:
             prepared = self._prepare(call)
         except ToolError:
@@ -155,6 +164,8 @@ class ToolBatch:
         tool = self._config.tools.get(call.name) if call else None
         if call is None or tool is None or tool.metadata.read_only or call.input_error:
             return None
+        if self._extension is not None:
+            return None  # it looks at the call first, and may change it
         try:
             prepared = self._prepare(call)
         except ToolError:
@@ -208,8 +219,29 @@ class ToolBatch:
             group.append(call)
         return group
 
+    def context(self, calls: Sequence[ToolUseBlock]) -> list[UserMessage]:
+        """Return what is to be stored behind the results, in the order of the calls."""
+        return [message for call in calls for message in self._context.get(call.id, ())]
+
     async def _run_one(self, call: ToolUseBlock) -> None:
-        await self._settle(call, await self._outcome(call))
+        outcome = await self._outcome(call)
+        await self._settle(call, outcome)
+        await self._tell(outcome)
+
+    async def _tell(self, outcome: Outcome) -> None:
+        """Let the extension hear of a call that ran."""
+        if self._extension is None or outcome.prepared is None or self._signal.aborted:
+            return
+        prepared = outcome.prepared
+        hearing = self._extension.after_tool(prepared, outcome.result, self._signal)
+        try:
+            self._note(prepared.call, await self._signal.guard(hearing))
+        except Aborted:
+            logger.debug("stopped while others heard of call %r", prepared.call.name)
+
+    def _note(self, call: ToolUseBlock, context: Sequence[UserMessage]) -> None:
+        if context:
+            self._context.setdefault(call.id, []).extend(context)
 
     async def _outcome(self, call: ToolUseBlock) -> Outcome:
         early = self._early.pop(call.id, None)
@@ -224,8 +256,7 @@ class ToolBatch:
         if call.input_error:
             return _failure(f"{TRUNCATED}: {call.input_error} Nothing was run.")
         try:
-            prepared = self._prepare(call)
-            decision = await self._authorize(prepared)
+            prepared, decision = await self._consent(self._prepare(call))
         except Aborted:
             return _failure(NOT_RUN)
         except ToolError as error:
@@ -236,9 +267,25 @@ class ToolBatch:
             outcome.denied = True
             return outcome
         if not prepared.tool.metadata.read_only:
-            await self._ports.journal(call)
-        self._ports.emit(ToolStarted(call))
+            await self._ports.journal(prepared.call)
+        self._ports.emit(ToolStarted(prepared.call))
         return await self._execute(prepared)
+
+    async def _consent(self, prepared: PreparedCall) -> tuple[PreparedCall, Decision]:
+        """Return the call as it would run, and whether it may."""
+        if self._extension is not None:
+            call = prepared.call
+
+            def revise(raw: Json) -> PreparedCall:
+                return self._prepare(msgspec.structs.replace(call, input=raw))
+
+            review = self._extension.before_tool(prepared, revise, self._signal)
+            reviewed = await self._signal.guard(review)
+            self._note(call, reviewed.context)
+            if reviewed.refused:
+                return prepared, Decision(allowed=False, reason=reviewed.refused, by="hook")
+            prepared = reviewed.prepared
+        return prepared, await self._authorize(prepared)
 
     def _prepare(self, call: ToolUseBlock) -> PreparedCall:
         """Check a call's input and find out what it needs to be allowed.
@@ -276,6 +323,8 @@ class ToolBatch:
             signal=self._signal,
             update=lambda text: self._ports.emit(ToolProgress(call.id, text)),
             tool_names=tuple(self._config.tools),
+            thinking_level=self._config.thinking_level,
+            session=self._config.session,
         )
         try:
             result = await self._signal.guard(prepared.tool.execute(prepared.args, context))
@@ -289,7 +338,7 @@ class ToolBatch:
             text = f"The tool failed unexpectedly ({type(error).__name__})."
             result = ToolResult(content=text, is_error=True, details={"code": "bug"})
         seconds = round(self._clock.monotonic() - begun, 3)
-        return Outcome(self._ports.bound(call, result), seconds, ran=True)
+        return Outcome(self._ports.bound(call, result), seconds, ran=True, prepared=prepared)
 
     async def _settle(self, call: ToolUseBlock, outcome: Outcome) -> None:
         result, details = stored_result(call, outcome)
@@ -298,7 +347,8 @@ class ToolBatch:
 
 
 CALL_FACTS = "call"
-"""Key in stored details of what ``ToolFinished`` says beside them: seconds, ran, denied."""
+"""Key in stored details of what ``ToolFinished`` says beside them: seconds, ran, denied,
+and the input that the call ran with, if it is not the one that the model sent."""
 
 
 def stored_result(call: ToolUseBlock, outcome: Outcome) -> tuple[ToolResultBlock, Json]:
@@ -306,6 +356,9 @@ def stored_result(call: ToolUseBlock, outcome: Outcome) -> tuple[ToolResultBlock
     facts: Json = {}
     if outcome.ran:
         facts = {"ran": True, "seconds": outcome.seconds}
+        ran_with = _as_ran(call, outcome).input
+        if ran_with != call.input:
+            facts["input"] = ran_with
     elif outcome.denied:
         facts = {"denied": True}
     details = outcome.result.details
@@ -324,13 +377,18 @@ def finished(call: ToolUseBlock, outcome: Outcome, uuid: str) -> ToolFinished:
     """Return the event that tells of an outcome whose record is ``uuid``."""
     return ToolFinished(
         uuid=uuid,
-        call=call,
+        call=_as_ran(call, outcome),
         result=_block(call, outcome),
         details=outcome.result.details,
         seconds=outcome.seconds,
         ran=outcome.ran,
         denied=outcome.denied,
     )
+
+
+def _as_ran(call: ToolUseBlock, outcome: Outcome) -> ToolUseBlock:
+    """Return the call with the input that it ran with."""
+    return call if outcome.prepared is None else outcome.prepared.call
 
 
 def _overlaps(tool: Tool) -> bool:

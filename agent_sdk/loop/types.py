@@ -13,7 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from agent_sdk.core.aio import AbortSignal
+from agent_sdk.core.errors import ProviderError
 from agent_sdk.core.usage import Usage
+from agent_sdk.loop.owner import Inbox, SessionHandle
 from agent_sdk.providers.base import (
     ModelRequest,
     PromptSection,
@@ -152,6 +154,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
             cancelled, and clean-up must not take more than two seconds.
         update: Shows progress: text that was added since the last update.
         tool_names: Names of the tools in the session.
+        thinking_level: Reasoning level in force; empty for none.
+        session: The session that the call belongs to; None outside of one.
     """
 
     call_id: str
@@ -160,6 +164,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     signal: AbortSignal
     update: Callable[[str], None]
     tool_names: tuple[str, ...] = ()
+    thinking_level: str = ""
+    session: SessionHandle | None = None
 
 
 class Tool(Protocol):
@@ -317,6 +323,49 @@ class Notice(Struct, frozen=True):
     text: str
 
 
+CompactionReason: TypeAlias = Literal["threshold", "queries", "overflow", "manual"]
+"""Why a conversation is compacted: it has come near the window, it has too many
+queries, the provider said that it does not fit, or someone asked for it."""
+
+
+class CompactionStarted(Struct, frozen=True):
+    """Older messages are about to be replaced for the model.
+
+    Attributes:
+        reason: Why.
+        tokens_before: How full the context is, measured as far as it can be.
+    """
+
+    reason: CompactionReason
+    tokens_before: int
+
+
+class CompactionEnded(Struct, frozen=True, kw_only=True):
+    """A compaction ended; unless it is ``completed``, the context is as it was.
+
+    Attributes:
+        status: ``skipped`` means that there was nothing worth doing, or that
+            someone who was asked did not want it.
+        uuid: Id of its record, for ``completed`` in a stored session.
+        summary: What stands for the older messages; empty if results were
+            only cleared.
+        tokens_before: How full the context was.
+        tokens_after: Estimate of how full it is; 0 if not known.
+        usage: What the summary cost, failed attempts included.
+        error_code: Stable code, for ``failed``.
+        error: Why, for ``failed`` and ``skipped``.
+    """
+
+    status: Literal["completed", "skipped", "failed", "aborted"]
+    uuid: str = ""
+    summary: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    usage: Usage = Usage()
+    error_code: str = ""
+    error: str = ""
+
+
 class TurnEnded(Struct, frozen=True):
     """An answer and all its calls have settled."""
 
@@ -357,6 +406,8 @@ AgentEvent: TypeAlias = (
     | PermissionAsked
     | PermissionReplied
     | Notice
+    | CompactionStarted
+    | CompactionEnded
     | TurnEnded
     | RunEnded
 )
@@ -373,6 +424,11 @@ class LoopPorts(Protocol):
     through. ``add_*`` return when the record is durable.
     """
 
+    @property
+    def inbox(self) -> Inbox:
+        """What waits to be put into the run."""
+        ...
+
     def messages(self) -> Sequence[Message]:
         """Return the conversation as the model shall see it; never raises."""
         ...
@@ -385,12 +441,30 @@ class LoopPorts(Protocol):
         """Check and prepare before a model request (budget, compaction)."""
         ...
 
+    async def on_overflow(self, error: ProviderError) -> bool:
+        """Make room after the provider said that a request does not fit the model.
+
+        Called at most once for each turn.
+
+        Returns:
+            Whether there is room now, so that the request is made again.
+        """
+        ...
+
+    def context(self) -> Sequence[UserMessage]:
+        """Return what the model must be told before its next request; often nothing.
+
+        Asked for after ``before_request``, when every call has its result.
+        Never raises.
+        """
+        ...
+
     def request(self, base: ModelRequest) -> ModelRequest:
         """Return the request with the owner's dynamic options."""
         ...
 
-    async def add_user(self, message: UserMessage) -> str:
-        """Store a user message; return its record's id."""
+    async def add_user(self, *messages: UserMessage) -> list[str]:
+        """Store user messages, all or none; return their records' ids."""
         ...
 
     async def add_assistant(
@@ -439,18 +513,6 @@ class LoopPorts(Protocol):
         """Return the result cut to what the model may be sent. Never raises."""
         ...
 
-    def take_steering(self) -> list[UserMessage]:
-        """Take messages that were steered into the run; may be empty."""
-        ...
-
-    def take_follow_up(self) -> list[UserMessage]:
-        """Take the next queued input when the run would end; may be empty."""
-        ...
-
-    def put_back(self, messages: Sequence[UserMessage]) -> None:
-        """Take back what was taken and could not be stored, in order. Never raises."""
-        ...
-
     def emit(self, event: AgentEvent) -> None:
         """Publish an event. Never raises: a failing display is a diagnostic."""
         ...
@@ -469,6 +531,7 @@ class LoopConfig(Struct, frozen=True, kw_only=True):
         max_turns: Most requests; None for no limit.
         early_execution: Whether read-only calls may start before the answer ends.
         session_id: For prompt caching.
+        session: The session, as tools may use it; None outside of one.
     """
 
     run_id: str
@@ -480,3 +543,4 @@ class LoopConfig(Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     early_execution: bool = True
     session_id: str = ""
+    session: SessionHandle | None = None

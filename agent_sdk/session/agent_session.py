@@ -5,7 +5,6 @@ engine's, requests the loop's. One run at a time; what is sent meanwhile is
 queued, or steered into the run.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -18,9 +17,10 @@ from agent_sdk.loop.run import Run
 from agent_sdk.loop.types import LoopConfig, RunEnded, Tool, ToolResult
 from agent_sdk.permissions.engine import PermissionEngine
 from agent_sdk.providers.base import PromptSection, Provider
-from agent_sdk.providers.messages import Block, Origin, TextBlock, ToolUseBlock, UserMessage
+from agent_sdk.providers.messages import Block, Origin, ToolUseBlock, UserMessage
 from agent_sdk.providers.models import Model
 from agent_sdk.session.hub import EventHub, Subscriber
+from agent_sdk.session.inbox import SessionInbox, input_message
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.records import (
     KnownRecord,
@@ -90,8 +90,7 @@ class AgentSession:
         self._thinking_level = thinking_level
         self._max_turns = max_turns
         self._specs = tool_specs(self._tools)
-        self._steered: deque[UserMessage] = deque()
-        self._queued: deque[UserMessage] = deque()
+        self._inbox = SessionInbox()
         self._signal: AbortSignal | None = None
 
     # ------------------------------------------------------------------- facts
@@ -114,7 +113,7 @@ class AgentSession:
     @property
     def queued(self) -> tuple[UserMessage, ...]:
         """Prompts that wait for the run to end, oldest first."""
-        return tuple(self._queued)
+        return self._inbox.queued
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call the subscriber for each event; return how to stop.
@@ -141,7 +140,7 @@ class AgentSession:
             InvalidInput: If a run is going on already, or the prompt is empty.
         """
         self._check_idle()
-        return await self._begin([_message(content, origin or Origin("human"))])
+        return await self._begin([input_message(content, origin or Origin("human"))])
 
     async def go_on(self) -> RunEnded:
         """Run the loop on the stored conversation, after a run that was cut or failed.
@@ -161,7 +160,7 @@ class AgentSession:
             raise InvalidInput("There is nothing to go on with.", hint="Send a prompt.")
         if isinstance(messages[-1], UserMessage):
             return await self._begin([])
-        return await self._begin([_message(GO_ON, Origin("retry"))])
+        return await self._begin([input_message(GO_ON, Origin("retry"))])
 
     def _check_idle(self) -> None:
         if self._signal is not None:
@@ -186,8 +185,7 @@ class AgentSession:
             hub=self._hub,
             system=self._system,
             bound=self._bound,
-            steered=self._steered,
-            queued=self._queued,
+            inbox=self._inbox,
             before_first=(*self._changes(), RunRecord(event="start", run_id=run_id)),
         )
         run = Run(
@@ -237,13 +235,11 @@ class AgentSession:
             InvalidInput: If it is empty.
         """
         origin = Origin("steered", origin_id or self._ids.new())
-        self._steered.append(_message(content, origin))
+        self._inbox.put(input_message(content, origin))
 
     def take_back(self) -> tuple[UserMessage, ...]:
         """Withdraw what was steered and no run has taken, and return it."""
-        taken = tuple(self._steered)
-        self._steered.clear()
-        return taken
+        return tuple(self._inbox.take_steering())
 
     def queue(self, content: str | Sequence[Block]) -> None:
         """Queue a prompt: it follows when the run would end, first in first out.
@@ -251,7 +247,24 @@ class AgentSession:
         Raises:
             InvalidInput: If it is empty.
         """
-        self._queued.append(_message(content, Origin("queued", self._ids.new())))
+        self._inbox.put(input_message(content, Origin("queued", self._ids.new())))
+
+    def deliver(self, content: str | Sequence[Block], *, origin_id: str | None = None) -> None:
+        """Put into the mailbox what others send, such as the result of a background task.
+
+        A run takes it after a complete batch of calls, or after an answer
+        without final text. It starts no run and keeps none from ending: what
+        comes too late is seen with the next prompt.
+
+        Args:
+            content: Text, or blocks.
+            origin_id: What ties its record to a row of the caller's; a new id by default.
+
+        Raises:
+            InvalidInput: If it is empty.
+        """
+        origin = Origin("mailbox", origin_id or self._ids.new())
+        self._inbox.put(input_message(content, origin))
 
     def abort(self, reason: str = "stopped by the user") -> bool:
         """Stop the run; its call of ``prompt`` returns when all is stored.
@@ -337,13 +350,6 @@ class AgentSession:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-def _message(content: str | Sequence[Block], origin: Origin) -> UserMessage:
-    blocks = (TextBlock(content),) if isinstance(content, str) else tuple(content)
-    if not any(not isinstance(b, TextBlock) or b.text.strip() for b in blocks):
-        raise InvalidInput("The prompt is empty.", hint="Say what shall be done.")
-    return UserMessage(content=blocks, origin=origin)
 
 
 def _end_record(end: RunEnded) -> RunRecord:

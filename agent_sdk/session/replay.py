@@ -8,6 +8,7 @@ Fed to a ``Projector`` it gives the same messages and parts as were shown live.
 from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
+import msgspec
 from msgspec import Struct
 
 from agent_sdk.core.usage import Usage
@@ -15,6 +16,7 @@ from agent_sdk.loop.tool_calls import CALL_FACTS
 from agent_sdk.loop.types import (
     AgentEvent,
     AssistantMessageAdded,
+    CompactionEnded,
     RunEnded,
     RunStarted,
     RunStatus,
@@ -31,6 +33,7 @@ from agent_sdk.providers.messages import (
 )
 from agent_sdk.session.records import (
     AssistantRecord,
+    CompactionRecord,
     Record,
     RewindRecord,
     RunRecord,
@@ -78,6 +81,8 @@ class Replay:
             return self._assistant(record)
         if isinstance(record, RunRecord):
             return self._run(record)
+        if isinstance(record, CompactionRecord):
+            return [_compacted(record)]
         return []
 
     def _run(self, record: RunRecord) -> list[AgentEvent]:
@@ -131,6 +136,8 @@ def _finished(record: UserRecord, call: ToolUseBlock, block: ToolResultBlock) ->
     details = dict(record.details or {})
     facts: Json = details.pop(CALL_FACTS, {})
     seconds = facts.get("seconds", 0.0)
+    if isinstance(facts.get("input"), dict):
+        call = msgspec.structs.replace(call, input=facts["input"])
     return ToolFinished(
         uuid=record.uuid,
         call=call,
@@ -139,6 +146,16 @@ def _finished(record: UserRecord, call: ToolUseBlock, block: ToolResultBlock) ->
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
         ran=facts.get("ran") is True or details.get("started") is True,
         denied=facts.get("denied") is True,
+    )
+
+
+def _compacted(record: CompactionRecord) -> CompactionEnded:
+    return CompactionEnded(
+        status="completed",
+        uuid=record.uuid,
+        summary=record.summary,
+        tokens_before=record.tokens_before,
+        usage=record.usage,
     )
 
 

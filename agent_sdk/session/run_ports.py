@@ -1,9 +1,9 @@
 """How a session takes part in a run of the loop: the ports, bound to its parts."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from agent_sdk.core.aio import AbortSignal
+from agent_sdk.core.errors import ProviderError
 from agent_sdk.loop.tool_calls import input_hash
 from agent_sdk.loop.types import AgentEvent, Decision, PreparedCall, ToolResult
 from agent_sdk.permissions.engine import PermissionEngine
@@ -17,6 +17,7 @@ from agent_sdk.providers.messages import (
     UserMessage,
 )
 from agent_sdk.session.hub import EventHub
+from agent_sdk.session.inbox import SessionInbox
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.records import (
     KnownRecord,
@@ -35,11 +36,12 @@ class SessionPorts:
         hub: Where events go out.
         system: Sections of the system prompt.
         bound: Cuts a result to what the model may be sent.
-        steered: Messages to put into the run; taken from the left.
-        queued: Prompts to follow; taken from the left.
+        inbox: What waits to be put into the run.
+        context: Returns what the model must be told before its next request.
         before_first: Records that are stored together with the first message.
 
     Attributes:
+        inbox: What waits to be put into the run.
         begun: Whether anything of the run is stored, its start first.
     """
 
@@ -51,8 +53,8 @@ class SessionPorts:
         hub: EventHub,
         system: tuple[PromptSection, ...],
         bound: Callable[[ToolUseBlock, ToolResult], ToolResult],
-        steered: deque[UserMessage],
-        queued: deque[UserMessage],
+        inbox: SessionInbox,
+        context: Callable[[], Sequence[UserMessage]] = tuple,
         before_first: Sequence[KnownRecord],
     ) -> None:
         self._manager = manager
@@ -60,8 +62,8 @@ class SessionPorts:
         self._hub = hub
         self._system = system
         self._bound = bound
-        self._steered = steered
-        self._queued = queued
+        self.inbox = inbox
+        self._context = context
         self._before: tuple[KnownRecord, ...] = tuple(before_first)
         self.begun = False
 
@@ -76,6 +78,10 @@ class SessionPorts:
     async def before_request(self, turn: int) -> None:
         """Nothing to prepare: there is no budget and no compaction yet."""
 
+    async def on_overflow(self, error: ProviderError) -> bool:
+        """Compact after a request that did not fit; return whether it may be made again."""
+        return False
+
     def request(self, base: ModelRequest) -> ModelRequest:
         """Return the request as it is."""
         return base
@@ -86,9 +92,13 @@ class SessionPorts:
         self.begun = True
         return uuids[len(before) :]
 
-    async def add_user(self, message: UserMessage) -> str:
-        """Store a user message; return its record's id."""
-        return (await self._append(user_record(message)))[0]
+    def context(self) -> Sequence[UserMessage]:
+        """Return what the model must be told before its next request."""
+        return self._context()
+
+    async def add_user(self, *messages: UserMessage) -> list[str]:
+        """Store user messages, all or none; return their records' ids."""
+        return await self._append(*map(user_record, messages))
 
     async def add_assistant(
         self,
@@ -124,22 +134,6 @@ class SessionPorts:
     def bound(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
         """Return the result cut to what the model may be sent."""
         return self._bound(call, result)
-
-    def take_steering(self) -> list[UserMessage]:
-        """Take messages that were steered into the run."""
-        taken = list(self._steered)
-        self._steered.clear()
-        return taken
-
-    def take_follow_up(self) -> list[UserMessage]:
-        """Take the next queued prompt."""
-        return [self._queued.popleft()] if self._queued else []
-
-    def put_back(self, messages: Sequence[UserMessage]) -> None:
-        """Take back what could not be stored: it is the next to be taken again."""
-        for message in reversed(messages):
-            waiting = self._steered if message.origin.kind == "steered" else self._queued
-            waiting.appendleft(message)
 
     def emit(self, event: AgentEvent) -> None:
         """Publish an event."""

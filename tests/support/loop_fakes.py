@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from agent_sdk.core.aio import AbortSignal
-from agent_sdk.core.errors import InvalidToolInput
+from agent_sdk.core.errors import InvalidToolInput, ProviderError
 from agent_sdk.core.ids import SystemClock
 from agent_sdk.loop.run import Run
 from agent_sdk.loop.types import (
@@ -83,17 +83,24 @@ class FakePorts:
         self.log: list[str] = []
         self.steering: list[UserMessage] = []
         self.follow_up: list[UserMessage] = []
+        self.mailbox: list[UserMessage] = []
+        self.told: list[UserMessage] = []
         self.denied: set[str] = set()
         self.asks: set[str] = set()
         self.asking = asyncio.Event()
         self.answer = asyncio.Event()
         self.fail_on_result: Exception | None = None
         self.wrong_hash = False
+        self.makes_room = False
         self._count = 0
 
     def _next(self) -> str:
         self._count += 1
         return f"u{self._count}"
+
+    @property
+    def inbox(self) -> "FakePorts":
+        return self
 
     def messages(self) -> Sequence[Message]:
         return self.history
@@ -104,13 +111,21 @@ class FakePorts:
     async def before_request(self, turn: int) -> None:
         self.log.append(f"request {turn}")
 
+    async def on_overflow(self, error: ProviderError) -> bool:
+        self.log.append(f"overflow {error.kind}")
+        return self.makes_room
+
     def request(self, base: ModelRequest) -> ModelRequest:
         return base
 
-    async def add_user(self, message: UserMessage) -> str:
-        self.history.append(message)
-        self.log.append(f"user {message.origin.kind}")
-        return self._next()
+    def context(self) -> Sequence[UserMessage]:
+        taken, self.told = self.told, []
+        return taken
+
+    async def add_user(self, *messages: UserMessage) -> list[str]:
+        self.history.extend(messages)
+        self.log.extend(f"user {message.origin.kind}" for message in messages)
+        return [self._next() for _ in messages]
 
     async def add_assistant(
         self,
@@ -160,6 +175,10 @@ class FakePorts:
 
     def take_steering(self) -> list[UserMessage]:
         taken, self.steering = self.steering, []
+        return taken
+
+    def take_mailbox(self) -> list[UserMessage]:
+        taken, self.mailbox = self.mailbox, []
         return taken
 
     def take_follow_up(self) -> list[UserMessage]:
