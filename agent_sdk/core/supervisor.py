@@ -470,7 +470,8 @@ class Supervisor:
         for kill in tuple(self._kills):
             alive = self._members(kill.task) or self._members(kill.task, thorough=True)
             if alive and now >= kill.force_at:
-                alive = self._destroy(kill.task, alive)
+                # One that loses its parent can slip through a quick look.
+                alive = self._destroy(kill.task, alive) or self._members(kill.task, thorough=True)
             elif alive:
                 self._ask(kill, alive)
             if not alive or now >= kill.give_up_at:
