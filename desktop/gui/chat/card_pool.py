@@ -32,7 +32,7 @@ _CARDS: dict[RowKind, type[Card]] = {
     "working": WorkingCard,
 }
 
-SPARE = 4
+SPARE = 12
 """Cards of a kind that wait; more than that are deleted."""
 
 

@@ -43,6 +43,10 @@ class MessagesStore:
     def __getitem__(self, index: int) -> MessageState | None:
         return self._messages[index]
 
+    def loaded(self) -> list[int]:
+        """Return the indices of the messages that are loaded, in order."""
+        return [at for at, message in enumerate(self._messages) if message is not None]
+
     @property
     def last(self) -> MessageState | None:
         """The newest message."""

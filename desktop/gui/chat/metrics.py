@@ -1,5 +1,6 @@
 """Estimates of how high rows are, before they are measured."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from PySide6.QtGui import QFontMetrics
@@ -44,13 +45,14 @@ class Metrics:
         """Take the width of cards in pixels."""
         self._per_line = max(10, int(width / self._advance))
 
-    def unloaded(self, size: int) -> int:
-        """Return the height of a message of which only the characters are counted.
+    def unloaded(self, sizes: Sequence[int]) -> list[int]:
+        """Return the heights of messages of which only the characters are counted.
 
-        It is asked for every message of a session at once, so it calls little.
+        All messages of a session come at once, so it calls nothing for each.
         """
-        lines = -(-size // self._per_line)
-        return _TURN + max(lines, 2) * self.line
+        per_line, line = self._per_line, self.line
+        least = _TURN + 2 * line
+        return [max(_TURN - (-size // per_line) * line, least) for size in sizes]
 
     def gap(self, row: Row, *, first: bool) -> int:
         """Return the pixels above a row."""
@@ -66,7 +68,7 @@ class Metrics:
         item = row.item
         match item:
             case BlankItem():
-                return self.unloaded(item.size) - row.gap
+                return self.unloaded((item.size,))[0] - row.gap
             case UserItem():
                 return self._text(len(item.text), item.text.count("\n") + 1) + 2 * PAD
             case Segment():

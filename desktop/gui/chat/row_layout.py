@@ -4,6 +4,9 @@ Rows are measured, through a callback, when they come into view; until then
 their heights are estimates. What the reader looks at does not move because of
 that: places are counted from the *anchor*, the row at the top edge. At the
 bottom the layout sticks to the bottom instead.
+
+Measuring is the dear part, so a look may be cut short: what is then still not
+measured keeps its estimate, ``behind`` says so, and one looks again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +41,7 @@ class RowLayout:
     Args:
         make: Returns the rows of an entry, each with gap and estimated height.
         measure: Returns the height of a row at a width, gap included.
+        may_wait: Whether a row in view need not be measured in this look.
 
     Attributes:
         heights: Of all entries.
@@ -45,19 +49,26 @@ class RowLayout:
         sticks: Whether the bottom stays in view.
         width: Pixels that rows are wide.
         view: Pixels that can be seen from top to bottom.
+        behind: Whether rows in view were left for the next look.
     """
 
     def __init__(
-        self, *, make: Callable[[int], list[Row]], measure: Callable[[Row, int], int]
+        self,
+        *,
+        make: Callable[[int], list[Row]],
+        measure: Callable[[Row, int], int],
+        may_wait: Callable[[Row], bool] = lambda _: False,
     ) -> None:
         self._make = make
         self._measure = measure
+        self._may_wait = may_wait
         self._rows: dict[int, list[Row]] = {}
         self.heights = Heights()
         self.anchor = Anchor(0, 0, 0)
         self.sticks = True
         self.width = 0
         self.view = 0
+        self.behind = False
 
     # ---------------------------------------------------------------- contents
 
@@ -150,7 +161,8 @@ class RowLayout:
         self.anchor = self._normal(Anchor(entry, 0, offset))
 
     def settle(self) -> None:
-        """Bring the anchor to where the rows, once measured, really are."""
+        """Begin a look: bring the anchor to where the rows, once measured, really are."""
+        self.behind = False
         if not self.sticks:
             self.anchor = self._normal(self.anchor)
             self.sticks = self._reach() <= self.view
@@ -163,7 +175,7 @@ class RowLayout:
         for entry, at in self._from(self.anchor):
             if y >= self.view:
                 break
-            height = self._measured(entry, at)
+            height = self._in_view(entry, at)
             yield Placed(entry, self._rows[entry][at], y)
             y += height
 
@@ -172,7 +184,7 @@ class RowLayout:
         left = self.view - MARGIN
         for entry in range(len(self.heights) - 1, -1, -1):
             for at in range(len(self.rows(entry)) - 1, -1, -1):
-                left -= self._measured(entry, at)
+                left -= self._in_view(entry, at)
                 if left <= 0:
                     return Anchor(entry, at, -left)
         return Anchor(0, 0, 0)
@@ -206,7 +218,7 @@ class RowLayout:
         """Return how much there is below the anchor, as far as it matters."""
         found = MARGIN - self.anchor.offset
         for entry, at in self._from(self.anchor):
-            found += self._measured(entry, at)
+            found += self._in_view(entry, at)
             if found > self.view:
                 break
         return found
@@ -217,6 +229,14 @@ class RowLayout:
             for at in range(row, len(self.rows(entry))):
                 yield entry, at
             row = 0
+
+    def _in_view(self, entry: int, at: int) -> int:
+        """Return the height of a row that is seen; an estimate if it is left for later."""
+        row = self.rows(entry)[at]
+        if row.width != self.width and self._may_wait(row):
+            self.behind = True
+            return row.height
+        return self._measured(entry, at)
 
     def _measured(self, entry: int, at: int) -> int:
         """Return the height of a row at the width in force, measured if it was not."""

@@ -9,7 +9,7 @@ belongs to the end of the transcript: that the run is going on, or was cut.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agent_sdk.events.wire import (
@@ -100,9 +100,14 @@ class TranscriptModel:
         """Whether a run is going on."""
         return self._run.running
 
-    def size(self, index: int) -> int:
-        """Return the characters of a message, as far as they are known."""
-        return self._store.sizes[index]
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Characters of each message, as far as they are known."""
+        return self._store.sizes
+
+    def loaded(self) -> list[int]:
+        """Return the indices of the messages that are loaded, in order."""
+        return self._store.loaded()
 
     def message(self, index: int) -> MessageState | None:
         """Return a message; None if it is not loaded."""
@@ -244,7 +249,7 @@ class TranscriptModel:
             return build(message, self._context(index, message))
         row = self._blank.get(index)
         if row is None:
-            row = self._blank[index] = Row("blank", "blank", BlankItem(self.size(index)))
+            row = self._blank[index] = Row("blank", "blank", BlankItem(self._store.sizes[index]))
         return [row]
 
     def _context(self, index: int, message: MessageState) -> Context:

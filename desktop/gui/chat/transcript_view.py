@@ -1,13 +1,15 @@
 """The transcript: only the rows that can be seen are widgets.
 
 The view puts cards of a pool where ``RowLayout`` says that rows are. It looks
-at what has changed at most once a frame; at rest nothing runs.
+at what has changed at most once a frame; at rest nothing runs. Rows that come
+into view many at once get their cards over several frames, so that none is late.
 """
 
+import time
 from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import QEvent, QRect, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 from typing_extensions import override
 
@@ -28,6 +30,9 @@ FRAME_MS = 10
 """Milliseconds from a change until it is shown. The host joins what arrives for 33 ms
 already; together there is a frame within 50 ms."""
 
+LOOK_SECONDS = 0.008
+"""Time after which a look gives no more rows their first card: the next frame goes on."""
+
 PAGES_MS = 40
 """Milliseconds for which what is seen and not loaded is gathered before it is asked for."""
 
@@ -43,6 +48,7 @@ class TranscriptView(QAbstractScrollArea):
         tools: What cards need.
         need_page: Called with index and count of messages that are seen but
             not loaded; once for each, until they come or ``page_failed``.
+        clock: Seconds, monotonic.
     """
 
     moved = Signal()
@@ -54,20 +60,24 @@ class TranscriptView(QAbstractScrollArea):
         model: TranscriptModel,
         tools: CardTools,
         need_page: Callable[[int, int], None],
+        clock: Callable[[], float] = time.perf_counter,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._model = model
         self._tools = tools
         self._need_page = need_page
+        self._clock = clock
+        self._until = 0.0
         self._asked: set[int] = set()
         self._metrics = Metrics(theme=tools.theme)
         self.pool = CardPool(tools=tools, parent=self.viewport())
-        self.places = RowLayout(make=self._make, measure=self._measure)
+        self.places = RowLayout(make=self._make, measure=self._measure, may_wait=self._may_wait)
         self._unseen = 0
         self._busy = False
         self._value = 0
         self._frame = _single_shot(self, FRAME_MS, self.flush)
+        self._rest = _single_shot(self, FRAME_MS, self.relayout)
         self._pages = _single_shot(self, PAGES_MS, self._ask_pages)
         self._second = QTimer(self)
         self._second.setInterval(1000)
@@ -104,12 +114,12 @@ class TranscriptView(QAbstractScrollArea):
         self._asked.clear()
         self._unseen = 0
         self._set_width()
-        count, unloaded = model.count, self._metrics.unloaded
-        layout.reset([*(unloaded(model.size(at)) for at in range(count)), 0])
-        for entry in range(count):
-            if model.message(entry) is not None:
-                layout.rebuild(entry)
-        layout.rebuild(count)
+        layout.reset([*self._metrics.unloaded(model.sizes), 0])
+        for entry in model.loaded():
+            layout.rebuild(entry)
+        layout.rebuild(model.count)
+        if not self.isVisible():
+            self._rest.start()  # a resize comes as it is shown: not in this turn, too
 
     def _take(self, changes: Changes) -> None:
         self.places.append(changes.appended)
@@ -133,6 +143,10 @@ class TranscriptView(QAbstractScrollArea):
             return self._metrics.estimate(row)
         return self.pool.card_for(row).arrange(width) + row.gap
 
+    def _may_wait(self, row: Row) -> bool:
+        """Whether a row may get its card with the next frame: one that has none yet."""
+        return self._clock() >= self._until and self.pool.shown(row) is None
+
     def page_failed(self, first: int) -> None:
         """Messages that were asked for do not come; they may be asked for again."""
         self._asked -= set(range(first, first + PAGE))
@@ -142,6 +156,11 @@ class TranscriptView(QAbstractScrollArea):
     def _text_width(self) -> int:
         """Return how wide cards are."""
         return max(120, min(MEASURE, self.viewport().width() - 2 * MARGIN))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all rows in view have their cards; else the next frame goes on."""
+        return not self.places.behind
 
     @property
     def unseen(self) -> int:
@@ -192,9 +211,10 @@ class TranscriptView(QAbstractScrollArea):
 
     def relayout(self) -> None:
         """Put cards on what can be seen, and take them from what cannot."""
-        if self._busy or not len(self.places.heights):
+        if self._busy or not len(self.places.heights) or not self.isVisible():
             return
         self._busy = True
+        self._until = self._clock() + LOOK_SECONDS
         try:
             self.places.settle()
             placed = list(self.places.visible())
@@ -202,6 +222,8 @@ class TranscriptView(QAbstractScrollArea):
             self._set_bar()
         finally:
             self._busy = False
+        if self.places.behind:
+            self._rest.start()
         if self.places.sticks:
             self._unseen = 0
         if any(row.kind == "blank" for _, row, _ in placed) and not self._pages.isActive():
@@ -212,6 +234,9 @@ class TranscriptView(QAbstractScrollArea):
         width = self._text_width()
         left = (self.viewport().width() - width) // 2
         for _, row, y in placed:
+            if row.width != self.places.width or self._may_wait(row):
+                self.places.behind = True
+                continue
             card = self.pool.card_for(row)
             place = QRect(left, y + row.gap, width, row.height - row.gap)
             if card.geometry() != place:
@@ -254,7 +279,14 @@ class TranscriptView(QAbstractScrollArea):
     @override
     def resizeEvent(self, event: QResizeEvent, /) -> None:
         self._set_width()
-        self.relayout()
+        if not self._rest.isActive():
+            self.relayout()
+
+    @override
+    def showEvent(self, event: QShowEvent, /) -> None:
+        super().showEvent(event)
+        self._set_width()
+        self._rest.start()
 
     @override
     def keyPressEvent(self, event: QKeyEvent, /) -> None:

@@ -56,6 +56,7 @@ def settle(qtbot: QtBot, page: ChatPage) -> Callable[[], None]:
 
     def now() -> None:
         page.view.flush()
+        qtbot.waitUntil(lambda: page.view.complete)
         qtbot.wait(1)
 
     return now
