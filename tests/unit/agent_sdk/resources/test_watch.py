@@ -11,7 +11,6 @@ from agent_sdk.resources.loader import ResourceChanges, ResourceLoader
 from agent_sdk.resources.watch import ResourceWatcher, Watch
 from agent_sdk.session.resources import resource_loader
 
-
 if TYPE_CHECKING:
     from agent_sdk.resources.problems import ResourceProblem
 
