@@ -10,6 +10,7 @@ One tree, so that a caller can tell what it may do about a failure:
         - CredentialMissing
         - ModelNotFound
         - SettingsDamaged
+        - SettingsConflict
       + ProviderError           the model's side failed; knows whether a retry may help
       + CompactionFailed        no usable summary came; the context is as it was
       + StorageError            a file could not be read or written
@@ -95,6 +96,12 @@ class SettingsDamaged(ConfigurationError):
     """A settings or model file cannot be read; it is left as it is."""
 
     code = "settings_damaged"
+
+
+class SettingsConflict(ConfigurationError):
+    """Settings were changed by somebody else since they were read; nothing was saved."""
+
+    code = "settings_conflict"
 
 
 class ProviderError(ZpiError):

@@ -14,7 +14,7 @@ have written: it may hold ``thinking`` and ``permissions`` that deny or ask.
 Whatever else the user's file may hold, and anything that decides where
 requests or keys go, is refused there and said in a notice.
 
-Neither file is ever written here.
+Neither file is ever written here; ``session.settings_file`` does that.
 """
 
 from collections.abc import Mapping
@@ -101,10 +101,10 @@ def load_settings(agent_dir: Path, cwd: Path, *, home: Path | None = None) -> Se
     """
     user_path, project_path = user_settings_path(agent_dir), project_settings_path(cwd)
     folders = (str(cwd), str(home) if home else "")
-    user = _user(read_json_file(user_path), path=user_path, folders=folders)
+    user = user_settings(read_json_file(user_path), path=user_path, folders=folders)
     if project_path == user_path:  # a session in the home folder: one file, read once
         return user
-    project = _project(read_json_file(project_path), path=project_path, folders=folders)
+    project = project_settings(read_json_file(project_path), path=project_path, folders=folders)
     return merged(user, project)
 
 
@@ -118,7 +118,17 @@ def merged(user: Settings, project: Settings) -> Settings:
     )
 
 
-def _user(data: bytes | None, *, path: Path, folders: tuple[str, str]) -> Settings:
+def user_settings(data: bytes | None, *, path: Path, folders: tuple[str, str]) -> Settings:
+    """Return what a user's file says. Pure.
+
+    Args:
+        data: The file; None if there is none.
+        path: Where it came from, for errors.
+        folders: What relative patterns and ``~/`` stand for; the latter may be empty.
+
+    Raises:
+        SettingsDamaged: If it cannot be used; names the field or the place.
+    """
     if data is None:
         return Settings()
     found = decode_strict(data, _UserFile, path=path)
@@ -138,7 +148,8 @@ def _user(data: bytes | None, *, path: Path, folders: tuple[str, str]) -> Settin
     )
 
 
-def _project(data: bytes | None, *, path: Path, folders: tuple[str, str]) -> Settings:
+def project_settings(data: bytes | None, *, path: Path, folders: tuple[str, str]) -> Settings:
+    """Return what a project's file may say, with what it may not in notices; see ``user_settings``."""
     if data is None:
         return Settings()
     table = decode_strict(data, dict[str, Any], path=path)
