@@ -1,6 +1,7 @@
 """What touching a file needs to be allowed: the keys, patterns and titles. Pure."""
 
 import os
+from typing import Literal
 
 from agent_sdk.loop.types import PermissionRequest, Rule
 from agent_sdk.tools.path_text import portable, relative_to, visible
@@ -28,17 +29,62 @@ def requests_for(resolved: ResolvedPath, access: Access) -> tuple[PermissionRequ
     if resolved.inside:
         return (request,)
     folders = [_folder(p) for p in (resolved.real, resolved.path, *resolved.links)]
-    below = Rule("external_directory", folders[0].rstrip("/") + "/*", "allow")
-    return (
-        request,
-        PermissionRequest(
-            permission="external_directory",
-            patterns=request.patterns,
-            aliases=tuple(dict.fromkeys((*request.aliases, *folders))),
-            always=() if protected or _wild(folders[0]) else (below,),
-            title=title,
-            protected=protected,
-        ),
+    return (request, _outside(resolved, request, folders))
+
+
+def search_requests(
+    resolved: ResolvedPath, key: Literal["glob", "grep"], *, folder: bool
+) -> tuple[PermissionRequest, ...]:
+    """Return what searching in a folder or file needs to be allowed.
+
+    One request by the key for the real path; searching a single file shows
+    what is in it and needs what reading it needs as well. Outside the
+    session's folders the key ``external_directory`` comes on top, whose
+    *always* holds for the folder and what lies below.
+
+    Args:
+        resolved: The folder or file.
+        key: The tool's key.
+        folder: Whether it is a folder.
+    """
+    title = _title(resolved, access=key, protected=resolved.secret)
+    real = portable(resolved.real)
+    always = () if resolved.secret or _wild(real) else _whole(key, real)
+    request = PermissionRequest(
+        permission=key,
+        patterns=(real,),
+        aliases=_aliases(resolved),
+        always=always,
+        title=title,
+        protected=resolved.secret,
+    )
+    if not folder:
+        return (request, *requests_for(resolved, "read"))
+    if resolved.inside:
+        return (request,)
+    folders = [portable(p) for p in (resolved.real, resolved.path, *resolved.links)]
+    return (request, _outside(resolved, request, folders))
+
+
+def _whole(key: str, folder: str) -> tuple[Rule, ...]:
+    return (Rule(key, folder, "allow"), Rule(key, folder.rstrip("/") + "/*", "allow"))
+
+
+def _outside(
+    resolved: ResolvedPath, request: PermissionRequest, folders: list[str]
+) -> PermissionRequest:
+    """Return the request to go outside; the first of ``folders`` is what *always* opens."""
+    always = _whole("external_directory", folders[0])
+    if request.patterns[0] != folders[0]:
+        always = always[1:]  # a file: what lies in its folder is enough
+    others = dict.fromkeys((*request.aliases, *folders))
+    return PermissionRequest(
+        permission="external_directory",
+        patterns=request.patterns,
+        aliases=tuple(other for other in others if other not in request.patterns),
+        always=() if request.protected or _wild(folders[0]) else always,
+        title=request.title,
+        protected=request.protected,
     )
 
 
@@ -75,8 +121,13 @@ def _always(resolved: ResolvedPath, access: Access) -> tuple[Rule, ...]:
     return () if _wild(real) else (Rule(access, pattern, "allow"),)
 
 
-def _title(resolved: ResolvedPath, *, access: Access, protected: bool) -> str:
-    verb = "Read" if access == "read" else "Edit"
+_VERBS = {"read": "Read", "edit": "Edit", "glob": "Find files in", "grep": "Search in"}
+
+
+def _title(
+    resolved: ResolvedPath, *, access: Access | Literal["glob", "grep"], protected: bool
+) -> str:
+    verb = _VERBS[access]
     title = f"{verb} {resolved.shown}"
     if resolved.links:
         title = f"{verb} {visible(resolved.given)} → {visible(resolved.real)} (through a link)"

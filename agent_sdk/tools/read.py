@@ -2,12 +2,9 @@
 
 import asyncio
 import binascii
-import contextlib
 import os
-import threading
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 from typing_extensions import override
@@ -29,11 +26,10 @@ from agent_sdk.tools.file_requests import requests_for
 from agent_sdk.tools.file_state import MAX_FILE, FileReadState, sha256
 from agent_sdk.tools.inputs import check_input
 from agent_sdk.tools.line_view import MAX_LINES, page
+from agent_sdk.tools.own_thread import in_own_thread
 from agent_sdk.tools.path_text import portable
 from agent_sdk.tools.paths import PathGuard, ResolvedPath, Target
 from agent_sdk.tools.text_codec import TextFile, decode, split_lines
-
-T = TypeVar("T")
 
 MAX_IMAGE = 3_932_160
 """Most bytes of an image, 3.75 MiB: 5 MiB as base64."""
@@ -152,7 +148,7 @@ async def _read_in_thread(
 ) -> tuple[ToolResult, _Seen]:
     try:
         async with asyncio.timeout(_DEADLINE_SECONDS):
-            return await _in_own_thread(
+            return await in_own_thread(
                 lambda: _read(resolved, args, model=model, limit=MAX_FILE), name="zpi-read"
             )
     except TimeoutError:
@@ -161,40 +157,6 @@ async def _read_in_thread(
         ) from None
     except OSError as error:
         raise explain(error, resolved) from error
-
-
-async def _in_own_thread(work: Callable[[], T], *, name: str) -> T:
-    """Run work that may hang in a thread for which nobody waits, not even the program's end.
-
-    The event loop's own threads are waited for when it is closed: one that
-    hangs, on a network drive that is gone say, would keep the program alive.
-    """
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[T] = loop.create_future()
-
-    def run() -> None:
-        settle: Callable[[], None]
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            settle = partial(_fail, outcome, error)
-        else:
-            settle = partial(_succeed, outcome, result)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return await outcome
-
-
-def _succeed(outcome: asyncio.Future[T], result: T) -> None:
-    if not outcome.done():
-        outcome.set_result(result)
-
-
-def _fail(outcome: asyncio.Future[T], error: BaseException) -> None:
-    if not outcome.done():
-        outcome.set_exception(error)
 
 
 def _read(
