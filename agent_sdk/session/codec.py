@@ -278,13 +278,13 @@ class RawLine(NamedTuple):
     ended: bool
 
 
-def split_lines(readline: Callable[[int], bytes]) -> Iterator[RawLine]:
+def split_lines(readline: Callable[[int], bytes], *, offset: int = 0) -> Iterator[RawLine]:
     """Split a stream at newline bytes only, holding one line at a time.
 
     Args:
         readline: Of a binary stream; takes the most bytes to return.
+        offset: Where the stream stands, in bytes.
     """
-    offset = 0
     limit = MAX_RECORD_BYTES + 2
     while body := readline(limit):
         length = len(body)
@@ -299,14 +299,21 @@ def split_lines(readline: Callable[[int], bytes]) -> Iterator[RawLine]:
         offset += length
 
 
-def read_items(readline: Callable[[int], bytes]) -> Iterator[tuple[Line, bool]]:
-    """Parse a whole file.
+def read_items(
+    readline: Callable[[int], bytes], *, first: int = 1, offset: int = 0
+) -> Iterator[tuple[Line, bool]]:
+    """Parse a file, from the beginning of a line to its end.
+
+    Args:
+        readline: Of a binary stream; takes the most bytes to return.
+        first: Number of the first line that is read.
+        offset: Where it begins, in bytes.
 
     Yields:
         Each line, and whether it ends with a newline. A last line without
         one was never acknowledged; it is a ``BadLine`` even if it parses.
     """
-    for number, line in enumerate(split_lines(readline), 1):
+    for number, line in enumerate(split_lines(readline, offset=offset), first):
         parsed = parse_line(line.body) if line.ended else "was not written to its end"
         if isinstance(parsed, str):
             yield BadLine(number, line.offset, line.length, parsed), line.ended
@@ -320,22 +327,34 @@ def read_items(readline: Callable[[int], bytes]) -> Iterator[tuple[Line, bool]]:
 class Chain:
     """Checks record by record that a file is one strict chain.
 
+    Args:
+        header: The header, if the beginning is known to be good.
+        last_uuid: Id of the last record that is known to be good.
+        count: How many those are; their ids are not known.
+
     Attributes:
         header: The header, once it was seen.
         last_uuid: Id of the last record.
         newer: Whether the file's format is newer than this program's.
     """
 
-    def __init__(self) -> None:
-        self.header: SessionHeader | None = None
-        self.last_uuid: str | None = None
-        self.newer = False
-        self._seen: set[str] = set()
+    def __init__(
+        self,
+        *,
+        header: SessionHeader | None = None,
+        last_uuid: str | None = None,
+        count: int = 0,
+    ) -> None:
+        self.header = header
+        self.last_uuid = last_uuid
+        self.newer = header is not None and header.version > VERSION
+        self._trusted = count
+        self._seen: set[str] = {uuid for uuid in (last_uuid,) if uuid is not None}
 
     @property
     def count(self) -> int:
         """How many records there are."""
-        return len(self._seen)
+        return max(self._trusted - 1, 0) + len(self._seen)
 
     def knows(self, uuid: str) -> bool:
         """Whether there is a record of that id."""

@@ -1,7 +1,8 @@
-"""What sessions there are, from bounded reads of each file's two ends.
+"""What sessions there are, from each file's index or bounded reads of its two ends.
 
 Files are never opened for writing here, and modification times decide
-nothing: the last record says when a session was last used.
+nothing but whether an index is of use: the last record says when a session
+was last used.
 """
 
 import os
@@ -14,6 +15,7 @@ from msgspec import UNSET, Struct
 from agent_sdk.core.errors import SessionNotFound
 from agent_sdk.session.codec import MAX_RECORD_BYTES, parse_line, peek
 from agent_sdk.session.history import is_prompt, prompt_text
+from agent_sdk.session.index import read_facts, short_prompt
 from agent_sdk.session.paths import project_key, real_folder, same_folder
 from agent_sdk.session.records import (
     FORMAT,
@@ -26,7 +28,6 @@ from agent_sdk.session.records import (
 _BLOCK = 64 * 1024
 _WHOLE = 4 * _BLOCK  # smaller files are read whole
 _MOST = MAX_RECORD_BYTES + 2 * _BLOCK
-_MAX_PROMPT = 200  # characters
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True):
@@ -36,7 +37,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
         session_id: Its id; for a file without a readable header its name.
         path: Its file.
         cwd: Its folder; empty if the header cannot be read.
-        title: Title that was set, as far as the file's ends show.
+        title: Title that was set, as far as the index or the file's ends show.
         first_prompt: Beginning of the first prompt.
         created: When it began, ISO 8601.
         last_used: When its last record was written, ISO 8601.
@@ -100,7 +101,19 @@ def _files(sessions_dir: str | Path, cwd: str | Path | None) -> Iterator[Path]:
 
 
 def summarize(path: Path) -> SessionSummary | None:
-    """Return what the two ends of a session's file say; None if it holds nothing."""
+    """Return what a session's index or the two ends of its file say; None if it holds nothing."""
+    facts = read_facts(path)
+    if facts is not None:
+        return SessionSummary(
+            session_id=facts.session_id,
+            path=path,
+            cwd=facts.cwd,
+            title=facts.title,
+            first_prompt=facts.first_prompt,
+            created=facts.created,
+            last_used=facts.last_used,
+            size=facts.size,
+        )
     try:
         with path.open("rb") as stream:
             size, lines = _ends(stream)
@@ -170,4 +183,4 @@ class _Ends:
         if isinstance(record, SessionInfoRecord) and record.title is not UNSET:
             self.title = record.title or ""
         elif isinstance(record, UserRecord) and not self.prompt and is_prompt(record):
-            self.prompt = " ".join(prompt_text(record)[:_MAX_PROMPT].split())
+            self.prompt = short_prompt(prompt_text(record))

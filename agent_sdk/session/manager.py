@@ -20,13 +20,12 @@ from agent_sdk.core.errors import (
 from agent_sdk.core.failpoints import PROCESS_FAULTS, Faults
 from agent_sdk.core.ids import Clock, Ids
 from agent_sdk.loop.types import Notice
-from agent_sdk.session.artifacts import restore_artifacts
 from agent_sdk.session.batch import Batch
-from agent_sdk.session.codec import Item
 from agent_sdk.session.committer import Committer
 from agent_sdk.session.history import SessionState
 from agent_sdk.session.journal import recovery_records
 from agent_sdk.session.listing import latest_session, summarize
+from agent_sdk.session.opening import open_state, recall
 from agent_sdk.session.paths import (
     check_session_id,
     find_session,
@@ -39,7 +38,14 @@ from agent_sdk.session.records import (
     SessionHeader,
     UnknownRecord,
 )
-from agent_sdk.session.store import JsonlStore, LoadReport, MemoryStore, TranscriptStore
+from agent_sdk.session.state_snapshot import take_snapshot
+from agent_sdk.session.store import (
+    JsonlStore,
+    LoadReport,
+    MemoryStore,
+    StateKeeper,
+    TranscriptStore,
+)
 
 
 class SessionManager:
@@ -82,6 +88,11 @@ class SessionManager:
     def path(self) -> Path | None:
         """The session's file; None in memory. It is made with the first append."""
         return self._store.path
+
+    @property
+    def store(self) -> TranscriptStore:
+        """Where its lines are kept; only the manager writes there and closes it."""
+        return self._store
 
     @property
     def read_only(self) -> bool:
@@ -249,20 +260,9 @@ class SessionManager:
             SessionNotFound: If it holds no record.
             StorageError: As for ``resume``.
         """
-        state = SessionState()
-        missing: list[str] = []
-
-        def visit(item: Item) -> None:
-            record = item.record
-            if b'"artifact"' in item.raw:
-                record, gone = restore_artifacts(record, store.blob)
-                missing.extend(gone)
-            state.apply(record)
-            if observe is not None:
-                observe(record)
-
         try:
-            report = await store.load(visit)
+            opened = await open_state(store, observe)
+            state, report = opened.state, opened.report
             if not report.count:
                 raise SessionNotFound(f"{str(store.path)!r} holds no session.")
             name = store.path.stem if store.path else ""
@@ -274,7 +274,7 @@ class SessionManager:
                 ids=ids,
                 clock=clock,
                 read_only=report.newer or bool(report.damage),
-                notices=_notices(report, store.path, missing),
+                notices=_notices(report, store.path, opened.missing),
             )
             for record in await manager._recover():
                 if observe is not None:
@@ -322,13 +322,36 @@ class SessionManager:
             raise InvalidInput("Headers and records of unknown types cannot be appended.")
         if not known:
             return []
-        return await self._committer.append(known)
+        if any(self.state.lacks(draft) for draft in known):
+            await self.recall()
+        uuids = await self._committer.append(known)
+        if isinstance(self._store, StateKeeper) and self._store.state_due:
+            await self._keep_state()
+        return uuids
+
+    async def recall(self) -> None:
+        """Bring every record of a session that was opened quickly into memory.
+
+        Until then ``state`` may be partial: it knows the records in view, and
+        what the others came to. ``append`` does it by itself where a record
+        points to an old one.
+
+        Raises:
+            StorageError: If the records cannot be read.
+        """
+        await recall(self._store, self.state)
 
     async def close(self) -> None:
         """Finish what waits, and let go of the file; may be called twice."""
-        self._closed = True
+        was_open, self._closed = not self._closed, True
         await self._committer.drain()
+        if was_open and not self._committer.lost and self.state.header is not None:
+            await self._keep_state()
         await self._store.close()
+
+    async def _keep_state(self) -> None:
+        if isinstance(self._store, StateKeeper) and self._store.writable:
+            await self._store.keep_state(take_snapshot(self.state))
 
     def _new_batch(self) -> Batch:
         return Batch(

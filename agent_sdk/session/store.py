@@ -10,7 +10,7 @@ thread is free goes down with one write and one sync; there is no timer.
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import replace as structs_replace
@@ -32,6 +32,8 @@ from agent_sdk.core.fsio import (
 )
 from agent_sdk.session.artifacts import MAX_ARTIFACT_BYTES
 from agent_sdk.session.codec import BadLine, Chain, Item, read_items
+from agent_sdk.session.index import Indexed, read_index, write_index
+from agent_sdk.session.state_snapshot import StateSnapshot
 from agent_sdk.session.writer import WriterThread
 
 Visit: TypeAlias = Callable[[Item], None]
@@ -111,18 +113,78 @@ class TranscriptStore(Protocol):
         ...
 
 
-def scan(readline: Callable[[int], bytes], visit: Visit) -> LoadReport:
+@runtime_checkable
+class StateKeeper(Protocol):
+    """A store that also keeps what its records came to, so that opening is quick.
+
+    What it keeps is derived: losing it costs time only. A manager asks a
+    store that is one; every other store is read from the start.
+    """
+
+    async def load_state(self) -> StateSnapshot | None:
+        """Return what was kept last, if it still is what the records come to.
+
+        May be called before anything else. None means that ``load`` is to be
+        used. A writing store becomes the owner, as when it loads.
+
+        Raises:
+            StorageError: As for ``load``.
+        """
+        ...
+
+    async def load_rest(self, visit: Visit) -> LoadReport:
+        """Read what came after the state that ``load_state`` has returned.
+
+        Like ``load``, which may be called afterwards, when the state turns
+        out not to be enough.
+        """
+        ...
+
+    async def load_again(self, visit: Visit) -> None:
+        """Read the records once more, from the first to the last.
+
+        Raises:
+            StorageError: If they cannot be read, or have changed meanwhile.
+        """
+        ...
+
+    @property
+    def state_due(self) -> bool:
+        """Whether so much was appended that the state is worth being kept now."""
+        ...
+
+    async def keep_state(self, snapshot: StateSnapshot) -> None:
+        """Keep a state for the next time, unless records have come since.
+
+        Failing to do so is logged and changes nothing.
+        """
+        ...
+
+
+def scan(
+    readline: Callable[[int], bytes],
+    visit: Visit,
+    *,
+    chain: Chain | None = None,
+    start: int = 0,
+) -> LoadReport:
     """Read lines, visit the good ones and tell torn tail from damage.
 
     At most the last whole line and the fragment behind it are a torn tail;
     with more broken lines, or one before a good one, the file is damaged.
+
+    Args:
+        readline: Of a binary stream; takes the most bytes to return.
+        visit: Called with each good record.
+        chain: What is before the first of these lines; nothing by default.
+        start: Where that ends, in bytes.
     """
-    chain = Chain()
+    chain = chain or Chain()
     damage: list[BadLine] = []
     tail: list[BadLine] = []  # broken lines behind the last good one
-    good_end = 0
+    good_end = start
     fragment = False
-    for line, ended in read_items(readline):
+    for line, ended in read_items(readline, first=chain.count + 1, offset=start):
         if isinstance(line, BadLine):
             tail.append(line)
             fragment = not ended
@@ -196,6 +258,9 @@ Mode: TypeAlias = Literal["new", "write", "read"]
 
 _CLOSED = "The session is closed."
 
+INDEX_EVERY_BYTES = 8 * 1024 * 1024
+"""An index is written again when so much was appended, or twice its own size."""
+
 
 class JsonlStore:
     """One session file, written by one thread.
@@ -226,6 +291,9 @@ class JsonlStore:
         self._log: AppendLog | None = None
         self._closed = False
         self._newer = False
+        self._indexed: Indexed | None = None
+        self._growth = 0  # bytes that no index covers
+        self._due = INDEX_EVERY_BYTES
         self._thread = WriterThread(self._commit, name=f"zpi-session-{path.stem[:8]}")
 
     @property
@@ -260,7 +328,9 @@ class JsonlStore:
                 f"The session file {str(self._path)!r} is not written to any more.",
                 hint="Open the session again to go on.",
             )
-        await self._thread.commit(b"\n".join([*lines, b""]), blobs)
+        data = b"\n".join([*lines, b""])
+        await self._thread.commit(data, blobs)
+        self._growth += len(data)
 
     def blob(self, name: str) -> bytes | None:
         """Read an artifact by its hash."""
@@ -276,6 +346,36 @@ class JsonlStore:
         except OSError as error:
             raise storage_error(error, path, "read") from error
 
+    async def load_state(self) -> StateSnapshot | None:
+        """Return what the index holds, if it is good; see ``StateKeeper``."""
+        if self._mode == "new":
+            return None
+        return await self._thread.call(self._load_state)
+
+    async def load_rest(self, visit: Visit) -> LoadReport:
+        """Read what came after the index; see ``StateKeeper``."""
+        return await self._thread.call(lambda: self._load(visit, after=self._indexed))
+
+    async def load_again(self, visit: Visit) -> None:
+        """Read the file once more; see ``StateKeeper``."""
+        report = await self._thread.call(lambda: self._scan(visit, None))
+        if report.damage or report.torn:
+            raise SessionDamaged(
+                f"The session file {str(self._path)!r} has changed while it was open.",
+                hint="Open the session again.",
+            )
+
+    @property
+    def state_due(self) -> bool:
+        """Whether the index has fallen far behind."""
+        return self.writable and self._growth >= self._due
+
+    async def keep_state(self, snapshot: StateSnapshot) -> None:
+        """Write the index, if it is behind; see ``StateKeeper``."""
+        if self._growth and self.writable and self._log is not None:
+            self._growth = 0
+            await self._thread.call(lambda: self._write_index(snapshot))
+
     async def close(self) -> None:
         """Finish what is queued, release the lock and end the thread."""
         if self._closed:
@@ -285,12 +385,23 @@ class JsonlStore:
 
     # --- on the writer's thread
 
-    def _load(self, visit: Visit) -> LoadReport:
-        if self._mode == "read":
-            return self._scan(visit)
+    def _load_state(self) -> StateSnapshot | None:
         try:
-            self._log = self._open()
-            report = self._scan(visit)
+            if self._mode != "read":
+                self._log = self._log or self._open()
+            self._indexed = read_index(self._path, self.blob)
+        except BaseException:
+            self._release()
+            raise
+        return self._indexed.snapshot if self._indexed else None
+
+    def _load(self, visit: Visit, after: Indexed | None = None) -> LoadReport:
+        if self._mode == "read":
+            return self._scan(visit, after)
+        try:
+            self._log = self._log or self._open()
+            report = self._scan(visit, after)
+            self._growth = report.size - (after.size if after else 0)
             self._newer = report.newer
             if report.newer:
                 self._release()
@@ -300,6 +411,11 @@ class JsonlStore:
         except BaseException:
             self._release()
             raise
+
+    def _write_index(self, snapshot: StateSnapshot) -> None:
+        written = write_index(self._path, snapshot, faults=self._faults)
+        if written is not None:
+            self._due = max(INDEX_EVERY_BYTES, 2 * written)
 
     def _open(self) -> AppendLog:
         try:
@@ -323,10 +439,15 @@ class JsonlStore:
             hint="Close the other window or command that uses it, or start a new session.",
         )
 
-    def _scan(self, visit: Visit) -> LoadReport:
+    def _scan(self, visit: Visit, after: Indexed | None) -> LoadReport:
         try:
             with self._path.open("rb", buffering=1 << 18) as stream:
-                return scan(stream.readline, visit)
+                if after is None:
+                    return scan(stream.readline, visit)
+                facts = after.snapshot.facts
+                chain = Chain(header=facts.header, last_uuid=facts.last_uuid, count=facts.count)
+                stream.seek(after.size)
+                return scan(stream.readline, visit, chain=chain, start=after.size)
         except FileNotFoundError as error:
             raise SessionNotFound(f"There is no session file {str(self._path)!r}.") from error
         except OSError as error:
