@@ -11,7 +11,7 @@ at the target is replaced, never followed: what was approved was this path,
 so callers resolve links first where they mean the file behind.
 
 Failpoints (``core.failpoints``): ``replace.*``, ``create.*``, ``append.*``,
-``truncate.*``, ``copy.*`` and ``mkdir.*``, each with the step's name.
+``truncate.*``, ``copy.*``, ``remove.*`` and ``mkdir.*``, each with the step's name.
 """
 
 import contextlib
@@ -249,6 +249,28 @@ def move_file(source: str | Path, target: str | Path) -> bool:
         return False
     except OSError as error:
         raise storage_error(error, source, "move") from error
+    return True
+
+
+def remove_file(path: str | Path, *, faults: Faults | None = PROCESS_FAULTS) -> bool:
+    """Remove a file, durably.
+
+    Returns:
+        False if there is no such file.
+
+    Raises:
+        StorageError: If it cannot be removed.
+    """
+    target = Path(path)
+    try:
+        _point(faults, "remove.unlink")
+        target.unlink()
+        _point(faults, "remove.dirsync")
+        sync_dir(target.parent)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise storage_error(error, target, "remove") from error
     return True
 
 

@@ -31,11 +31,12 @@ class Workbench:
         protected: tuple[str, ...] = (),
         faults: Faults | None = None,
         model: Model = MODEL,
+        state: FileReadState | None = None,
     ) -> None:
         self.cwd = os.path.realpath(folder)
         self.model = model
         self.guard = PathGuard(protected=load_protected(protected), home=home, roots=roots)
-        self.state = FileReadState(faults=faults)
+        self.state = state or FileReadState(faults=faults)
         tools: tuple[Tool, ...] = (
             ReadTool(guard=self.guard, state=self.state),
             WriteTool(guard=self.guard, state=self.state),
