@@ -12,6 +12,7 @@ from agent_sdk.core.ids import Clock
 from agent_sdk.core.usage import Usage
 from agent_sdk.loop.answer import Answer, has_final_text, receive
 from agent_sdk.loop.extension import RunExtension
+from agent_sdk.loop.guards import LoopGuards
 from agent_sdk.loop.tool_calls import ToolBatch, finished, stored_result
 from agent_sdk.loop.types import (
     AssistantMessageAdded,
@@ -67,6 +68,7 @@ class Run:
         extension: RunExtension | None = None,
     ) -> None:
         self._extension = extension
+        self._guards = LoopGuards()
         self._config = config
         self._ports = ports
         self._provider = provider
@@ -205,6 +207,7 @@ class Run:
             owner=owner,
             clock=self._clock,
             extension=self._extension,
+            guards=self._guards,
         )
         answer = await receive(
             provider=self._provider,

@@ -17,10 +17,12 @@ from agent_sdk.core.aio import AbortSignal, TaskOwner
 from agent_sdk.core.errors import Aborted, InvalidToolInput, ToolError, ZpiError
 from agent_sdk.core.ids import Clock
 from agent_sdk.loop.extension import RunExtension
+from agent_sdk.loop.guards import LoopGuards, with_notice
 from agent_sdk.loop.types import (
     Decision,
     LoopConfig,
     LoopPorts,
+    Notice,
     PreparedCall,
     Tool,
     ToolContext,
@@ -79,6 +81,7 @@ class ToolBatch:
         owner: Starts the tasks.
         clock: Measures durations.
         extension: Looks at each call before and after it; None for nobody.
+        guards: What the run's calls came to before; None begins afresh.
     """
 
     def __init__(
@@ -90,7 +93,9 @@ class ToolBatch:
         owner: TaskOwner,
         clock: Clock,
         extension: RunExtension | None = None,
+        guards: LoopGuards | None = None,
     ) -> None:
+        self._guards = guards or LoopGuards()
         self._extension = extension if extension and extension.reviews_calls else None
         self._context: dict[str, list[UserMessage]] = {}
         self._config = config
@@ -152,7 +157,10 @@ class ToolBatch:
         if len(done) < len(calls) or any(task.exception() for task in done):
             return []
         self._early.clear()
-        return [task.result() for task in done]
+        outcomes = [task.result() for task in done]
+        for call, outcome in zip(calls, outcomes, strict=True):
+            self._watch(call, outcome)
+        return outcomes
 
     def starting(self, calls: Sequence[ToolUseBlock]) -> ToolUseBlock | None:
         """Return the first call, if it has side effects and is allowed already.
@@ -340,7 +348,18 @@ class ToolBatch:
         seconds = round(self._clock.monotonic() - begun, 3)
         return Outcome(self._ports.bound(call, result), seconds, ran=True, prepared=prepared)
 
+    def _watch(self, call: ToolUseBlock, outcome: Outcome) -> None:
+        """Say so in the result if the run goes in circles."""
+        as_ran = _as_ran(call, outcome)
+        notice = self._guards.note(name=call.name, key=input_hash(as_ran), result=outcome.result)
+        if notice is None:
+            return
+        outcome.result = with_notice(outcome.result, notice)
+        if notice.fresh:
+            self._ports.emit(Notice("warning", notice.code, f"{call.name}: {notice.text[1:-1]}"))
+
     async def _settle(self, call: ToolUseBlock, outcome: Outcome) -> None:
+        self._watch(call, outcome)
         result, details = stored_result(call, outcome)
         uuid = await self._ports.add_result(result, details)
         self._ports.emit(finished(call, outcome, uuid))
