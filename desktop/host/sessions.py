@@ -275,6 +275,7 @@ class Sessions:
 
 
 def _remove_files(path: Path) -> None:
-    for copy in (path, *path.parent.glob(f"{path.name}.torn-*")):
+    index = path.with_suffix(".index")
+    for copy in (path, index, *path.parent.glob(f"{path.name}.torn-*")):
         copy.unlink(missing_ok=True)
     shutil.rmtree(path.with_suffix(""), ignore_errors=True)
