@@ -16,6 +16,9 @@ PUBLIC_NAMES: Mapping[str, str] = {
     "Write": "write",
     "Edit": "edit",
     "Bash": "bash",
+    "Glob": "glob",
+    "Grep": "grep",
+    "TodoWrite": "todo",
 }
 """Public spelling to native name, for the built-in tools that there are."""
 
