@@ -113,10 +113,12 @@ def test_changes_of_nothing_are_none() -> None:
 def test_what_is_watched(loader: ResourceLoader, root: Path) -> None:
     work, agent_dir = root / "work", root / "home" / ".zpi" / "agent"
     before = loader.watched
-    assert before[work] == {"AGENTS.md", "CLAUDE.md", ".zpi", ".agents"}
-    assert before[agent_dir] == {"AGENTS.md", "CLAUDE.md", "skills", "commands", "agents"}
-    assert before[root / "home" / ".agents"] == {"skills"}
-    assert before[work / ".zpi"] == {"skills", "commands", "agents"}
+    assert before[work] == frozenset({"AGENTS.md", "CLAUDE.md", ".zpi", ".agents"})
+    assert before[agent_dir] == frozenset(
+        {"AGENTS.md", "CLAUDE.md", "skills", "commands", "agents"}
+    )
+    assert before[root / "home" / ".agents"] == frozenset({"skills"})
+    assert before[work / ".zpi"] == frozenset({"skills", "commands", "agents"})
     fill(root)
     loader.load()
     after = loader.watched

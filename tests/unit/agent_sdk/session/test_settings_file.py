@@ -17,6 +17,7 @@ from agent_sdk.core.errors import (
     SettingsDamaged,
     StorageError,
 )
+from agent_sdk.core.fsio import AppendLog
 from agent_sdk.loop.types import Rule
 from agent_sdk.session import settings_file
 from agent_sdk.session.settings import Settings, load_settings
@@ -91,14 +92,12 @@ def test_a_stale_revision_is_refused(either: SettingsManager) -> None:
     first = either.save({"model": "one"}, revision="")
     second = either.update({"model": "two"}, revision=first.revision)
     assert second.revision != first.revision
-    for change in (
-        lambda: either.update({"model": "three"}, revision=first.revision),
-        lambda: either.save({"model": "three"}, revision=first.revision),
-        lambda: either.save({"model": "three"}, revision=""),
-    ):
-        with pytest.raises(SettingsConflict, match="nothing was saved") as caught:
-            change()
-        assert caught.value.hint
+    with pytest.raises(SettingsConflict, match="nothing was saved") as caught:
+        either.update({"model": "three"}, revision=first.revision)
+    assert caught.value.hint
+    for stale in (first.revision, ""):
+        with pytest.raises(SettingsConflict):
+            either.save({"model": "three"}, revision=stale)
     assert either.layer() == second
     with pytest.raises(SettingsConflict):
         either.save({}, scope="project", revision=second.revision)
@@ -193,15 +192,16 @@ def test_a_broken_file_is_reported_and_never_written_over(
         repr(str(project)),
     ]
     assert all("was not changed" in problem.hint for problem in problems)
-    for change in (
-        manager.load,
-        manager.layer,
-        lambda: manager.update({"model": "x"}),
-        lambda: manager.update({"thinking": "low"}, scope="project"),
-        lambda: manager.save({}, revision=settings_file.revision_of(text.encode())),
-    ):
-        with pytest.raises(SettingsDamaged):
-            change()
+    with pytest.raises(SettingsDamaged):
+        manager.load()
+    with pytest.raises(SettingsDamaged):
+        manager.layer()
+    with pytest.raises(SettingsDamaged):
+        manager.update({"model": "x"})
+    with pytest.raises(SettingsDamaged):
+        manager.update({"thinking": "low"}, scope="project")
+    with pytest.raises(SettingsDamaged):
+        manager.save({}, revision=settings_file.revision_of(text.encode()))
     assert (user.read_text("utf-8"), project.read_text("utf-8")) == (text, text)
 
 
@@ -232,7 +232,7 @@ def test_a_lock_that_stays_held_is_an_error(
 ) -> None:
     manager.update({"model": "one"})
     monkeypatch.setattr(settings_file, "_LOCK_TRIES", 2)
-    holder = settings_file.AppendLog.open(agent_dir / "settings.lock")
+    holder = AppendLog.open(agent_dir / "settings.lock")
     assert holder.lock()
     try:
         with pytest.raises(StorageError, match="changing settings for too long"):
