@@ -1,1 +1,1 @@
-"""Compaction: an older part of a conversation gives way to a summary."""
+"""Compaction: older history is summarised for the model, and stays in the file as it was."""

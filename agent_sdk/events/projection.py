@@ -14,6 +14,7 @@ from msgspec import structs
 
 from agent_sdk.events.call_parts import CallParts, Change
 from agent_sdk.events.wire import (
+    CompactionPart,
     FilePart,
     MessageInfo,
     MessageUpdated,
@@ -35,6 +36,8 @@ from agent_sdk.events.wire import (
 from agent_sdk.loop.types import (
     AgentEvent,
     AssistantMessageAdded,
+    CompactionEnded,
+    CompactionStarted,
     Notice,
     PermissionAsked,
     PermissionReplied,
@@ -87,6 +90,8 @@ _Durable: TypeAlias = (
     | PermissionAsked
     | PermissionReplied
     | Notice
+    | CompactionStarted
+    | CompactionEnded
     | TurnEnded
     | RunEnded
 )
@@ -115,6 +120,7 @@ class Projector:
     def __init__(self, *, session_id: str) -> None:
         self._session_id = session_id
         self._run_id = ""
+        self._running = False
         self._turn = 0
         self._message: MessageInfo | None = None
         self._model = ""
@@ -149,7 +155,9 @@ class Projector:
             case ToolFinished():
                 return self._calls.finish(event)
             case PermissionAsked() | PermissionReplied():
-                return [self._permission(event)]
+                return [_permission(event, self._session_id)]
+            case CompactionStarted() | CompactionEnded():
+                return self._compaction(event)
             case Notice():
                 body = SessionError(
                     session_id=self._session_id,
@@ -164,7 +172,7 @@ class Projector:
     def _boundary(self, event: RunStarted | TurnStarted | TurnEnded | RunEnded) -> list[Change]:
         match event:
             case RunStarted():
-                self._run_id, self._turn = event.run_id, 0
+                self._run_id, self._turn, self._running = event.run_id, 0, True
                 return [self._status("running")]
             case TurnStarted():
                 changes = self._abandon()
@@ -305,6 +313,25 @@ class Projector:
             Change(MessageUpdated(message=info), event.uuid),
         ]
 
+    def _compaction(self, event: CompactionStarted | CompactionEnded) -> list[Change]:
+        """Tell of a compaction, and show a summary as a message of its own."""
+        # Outside of a run its owner says whether the session is at work.
+        if isinstance(event, CompactionStarted):
+            return [self._status("running", reason="compacting")] if self._running else []
+        changes = [self._status("running")] if self._running else []
+        if event.status != "completed" or not event.uuid:
+            return changes
+        part = CompactionPart(id=f"{event.uuid}.0", summary=event.summary)
+        info = MessageInfo(
+            id=event.uuid,
+            session_id=self._session_id,
+            role="assistant",
+            finished=True,
+            part_ids=(part.id,),
+        )
+        message = Change(MessageUpdated(message=info), event.uuid)
+        return [*changes, message, self._part(event.uuid, part)]
+
     def _blocks(self, message_id: str, parts: Sequence[tuple[str, Block]]) -> list[Change]:
         changes: list[Change] = []
         for part_id, block in parts:
@@ -344,35 +371,6 @@ class Projector:
 
     # --------------------------------------------------------------------- rest
 
-    def _permission(self, event: PermissionAsked | PermissionReplied) -> Change:
-        if isinstance(event, PermissionReplied):
-            return Change(
-                PermissionRepliedEvent(
-                    session_id=self._session_id,
-                    request_id=event.request_id,
-                    reply=event.reply,
-                    reason=event.reason,
-                )
-            )
-        requests = event.requests
-        can_always = all(r.always and not r.protected for r in requests)
-        rules = (rule for r in requests for rule in r.always)
-        return Change(
-            PermissionAskedEvent(
-                session_id=self._session_id,
-                request_id=event.request_id,
-                call_id=event.call.id,
-                tool=event.call.name,
-                title=next((r.title for r in requests if r.title), event.call.name),
-                input_hash=event.input_hash,
-                permissions=tuple(dict.fromkeys(r.permission for r in requests)),
-                patterns=tuple(p for r in requests for p in r.patterns),
-                can_always=can_always,
-                always=tuple(f"{r.permission} {r.pattern}" for r in rules) if can_always else (),
-                protected=any(r.protected for r in requests),
-            )
-        )
-
     def _status(self, status: str, *, reason: str = "") -> Change:
         return Change(
             SessionStatus(
@@ -391,6 +389,7 @@ class Projector:
             )
             changes.append(Change(error))
         changes += self._abandon()
+        self._running = False
         self._calls.clear()
         idle = SessionStatus(
             session_id=self._session_id, status="idle", run_id=event.run_id, reason=event.status
@@ -412,3 +411,33 @@ def _starting_part(part_id: str, event: BlockStart) -> Part:
             )
         case _:
             assert_never(event.kind)
+
+
+def _permission(event: PermissionAsked | PermissionReplied, session_id: str) -> Change:
+    if isinstance(event, PermissionReplied):
+        return Change(
+            PermissionRepliedEvent(
+                session_id=session_id,
+                request_id=event.request_id,
+                reply=event.reply,
+                reason=event.reason,
+            )
+        )
+    requests = event.requests
+    can_always = all(r.always and not r.protected for r in requests)
+    rules = (rule for r in requests for rule in r.always)
+    return Change(
+        PermissionAskedEvent(
+            session_id=session_id,
+            request_id=event.request_id,
+            call_id=event.call.id,
+            tool=event.call.name,
+            title=next((r.title for r in requests if r.title), event.call.name),
+            input_hash=event.input_hash,
+            permissions=tuple(dict.fromkeys(r.permission for r in requests)),
+            patterns=tuple(p for r in requests for p in r.patterns),
+            can_always=can_always,
+            always=tuple(f"{r.permission} {r.pattern}" for r in rules) if can_always else (),
+            protected=any(r.protected for r in requests),
+        )
+    )

@@ -215,7 +215,8 @@ class SessionStatus(_Frozen, frozen=True, tag_field="kind", tag="session.status"
     Attributes:
         status: ``retry`` while a failed request waits to be made again.
         run_id: The run it is about.
-        reason: How a run ended, when it has just become idle.
+        reason: How a run ended, when it has just become idle; why a retry is
+            needed; ``compacting`` while a run makes room in its context.
     """
 
     session_id: str

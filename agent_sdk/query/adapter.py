@@ -13,6 +13,9 @@ from agent_sdk.core.usage import Usage, cost_usd
 from agent_sdk.loop.types import (
     AgentEvent,
     AssistantMessageAdded,
+    CompactionEnded,
+    CompactionReason,
+    CompactionStarted,
     Notice,
     PermissionAsked,
     PermissionReplied,
@@ -71,6 +74,7 @@ class SdkAdapter:
         self._text = ""
         self._stop_reason: str | None = None
         self._denials: list[Json] = []
+        self._compaction: CompactionReason = "threshold"
 
     def init(self, *, cwd: str, tools: list[str], permission_mode: str, version: str) -> Json:
         """Return the message that opens a run."""
@@ -112,6 +116,11 @@ class SdkAdapter:
                         content=event.text,
                     )
                 ]
+            case CompactionStarted():
+                self._compaction = event.reason
+                return [self._message("system", subtype="status", status="compacting")]
+            case CompactionEnded():
+                return self._compacted(event)
             case (
                 RunStarted()
                 | TurnStarted()
@@ -231,6 +240,25 @@ class SdkAdapter:
             message=result_text(event.result),
         )
         return [denied, message]
+
+    def _compacted(self, event: CompactionEnded) -> list[Json]:
+        """Return that the context is as it was, or where it begins now."""
+        done = event.status == "completed"
+        status: Json = {"subtype": "status", "status": None}
+        if event.status != "skipped":
+            status["compact_result"] = "success" if done else "failed"
+        if event.status == "failed":
+            status["compact_error"] = event.error
+        messages = [self._message("system", **status)]
+        if done:
+            facts: Json = {
+                "trigger": "manual" if self._compaction == "manual" else "auto",
+                "pre_tokens": event.tokens_before,
+                **({"post_tokens": event.tokens_after} if event.tokens_after else {}),
+            }
+            boundary = self._message("system", subtype="compact_boundary", compact_metadata=facts)
+            messages.append({**boundary, "uuid": event.uuid or boundary["uuid"]})
+        return messages
 
     def _stream(self, event: StreamEvent) -> list[Json]:
         match event:

@@ -14,11 +14,18 @@ from agent_sdk.core.aio import AbortSignal
 from agent_sdk.core.errors import InvalidInput, StorageError
 from agent_sdk.core.ids import Clock, Ids
 from agent_sdk.loop.run import Run
-from agent_sdk.loop.types import LoopConfig, RunEnded, Tool, ToolResult
+from agent_sdk.loop.types import CompactionEnded, LoopConfig, RunEnded, Tool, ToolResult
 from agent_sdk.permissions.engine import PermissionEngine
+from agent_sdk.plugins.session_hooks import SessionHooks
 from agent_sdk.providers.base import PromptSection, Provider
 from agent_sdk.providers.messages import Block, Origin, ToolUseBlock, UserMessage
 from agent_sdk.providers.models import Model
+from agent_sdk.session.busy import Busy
+from agent_sdk.session.compacting import Asking, CompactionEvents, CompactionRequest
+from agent_sdk.session.context_control import ContextControl
+from agent_sdk.session.context_usage import ContextUsage
+from agent_sdk.session.dynamic_context import DynamicContext
+from agent_sdk.session.history import SessionState
 from agent_sdk.session.hub import EventHub, Subscriber
 from agent_sdk.session.inbox import SessionInbox, input_message
 from agent_sdk.session.manager import SessionManager
@@ -32,6 +39,7 @@ from agent_sdk.session.records import (
     ThinkingLevelChangeRecord,
 )
 from agent_sdk.session.run_ports import SessionPorts
+from agent_sdk.session.tool_session import ToolSession
 from agent_sdk.tools.registry import tool_specs, tools_by_name
 
 GO_ON = (
@@ -56,6 +64,11 @@ class AgentSession:
         clock: Source of time.
         thinking_level: Reasoning level; empty to send nothing about it.
         max_turns: Most requests of one run; None for no limit.
+        hooks: Handlers of plugins; closed with the session. None for none.
+        blocks: Context of plugins that may change; None for none.
+
+    Attributes:
+        context: What fills the model's context, and making room there.
 
     Raises:
         InvalidInput: If two tools have the same name.
@@ -76,6 +89,8 @@ class AgentSession:
         clock: Clock,
         thinking_level: str = "",
         max_turns: int | None = None,
+        hooks: SessionHooks | None = None,
+        blocks: DynamicContext | None = None,
     ) -> None:
         self.manager = manager
         self.model = model
@@ -91,7 +106,12 @@ class AgentSession:
         self._max_turns = max_turns
         self._specs = tool_specs(self._tools)
         self._inbox = SessionInbox()
-        self._signal: AbortSignal | None = None
+        self._hooks = hooks
+        self._blocks = blocks
+        self._busy = Busy()
+        self.context = ContextControl(
+            manager=manager, emit=hub.emit, asking=self._asking, busy=self._busy
+        )
 
     # ------------------------------------------------------------------- facts
 
@@ -108,7 +128,7 @@ class AgentSession:
     @property
     def is_idle(self) -> bool:
         """Whether no run is going on."""
-        return self._signal is None
+        return self._busy.idle
 
     @property
     def queued(self) -> tuple[UserMessage, ...]:
@@ -139,7 +159,7 @@ class AgentSession:
         Raises:
             InvalidInput: If a run is going on already, or the prompt is empty.
         """
-        self._check_idle()
+        self._busy.check()
         return await self._begin([input_message(content, origin or Origin("human"))])
 
     async def go_on(self) -> RunEnded:
@@ -154,7 +174,7 @@ class AgentSession:
         Raises:
             InvalidInput: If a run is going on, or nothing was ever asked.
         """
-        self._check_idle()
+        self._busy.check()
         messages = self.manager.state.model_messages()
         if not messages:
             raise InvalidInput("There is nothing to go on with.", hint="Send a prompt.")
@@ -162,20 +182,9 @@ class AgentSession:
             return await self._begin([])
         return await self._begin([input_message(GO_ON, Origin("retry"))])
 
-    def _check_idle(self) -> None:
-        if self._signal is not None:
-            raise InvalidInput(
-                "The session is busy with a run.",
-                hint="Queue the prompt, or steer it into the run.",
-            )
-
     async def _begin(self, prompts: list[UserMessage]) -> RunEnded:
-        signal = self._signal = AbortSignal()
-        try:
+        with self._busy.hold(self.permissions.end_run) as signal:
             return await self._run(prompts, signal)
-        finally:
-            self._signal = None
-            self.permissions.end_run()
 
     async def _run(self, prompts: list[UserMessage], signal: AbortSignal) -> RunEnded:
         run_id = self._ids.new()
@@ -183,10 +192,15 @@ class AgentSession:
             manager=self.manager,
             permissions=self.permissions,
             hub=self._hub,
-            system=self._system,
             bound=self._bound,
             inbox=self._inbox,
-            before_first=(*self._changes(), RunRecord(event="start", run_id=run_id)),
+            compactor=self.context.compactor,
+            asking=self._asking,
+            context=self._blocks.updates if self._blocks else tuple,
+            before_first=(
+                *_changes(self.manager.state, self._asking(), mode=self.permissions.mode),
+                RunRecord(event="start", run_id=run_id),
+            ),
         )
         run = Run(
             config=LoopConfig(
@@ -198,28 +212,18 @@ class AgentSession:
                 specs=self._specs,
                 max_turns=self._max_turns,
                 session_id=self.session_id,
+                session=ToolSession(
+                    manager=self.manager, idle=lambda: self.is_idle, system=lambda: self._system
+                ),
             ),
             ports=ports,
+            extension=self._hooks,
             provider=self._provider,
             signal=signal,
             clock=self._clock,
         )
-        end = await run.run(prompts)
-        if ports.begun:  # else there is no start that an end could belong to
-            end = await self._record_end(end)
+        end = await _record_end(self.manager, await run.run(prompts), begun=ports.begun)
         self._hub.emit(end)
-        return end
-
-    async def _record_end(self, end: RunEnded) -> RunEnded:
-        """Store how the run ended; a run whose end cannot be stored has failed."""
-        try:
-            await self.manager.append(_end_record(end))
-        except StorageError as error:
-            if (
-                end.status == "error"
-            ):  # the first failure says more, and this one often follows from it
-                return end
-            return structs.replace(end, status="error", error_code=error.code, error=str(error))
         return end
 
     def steer(self, content: str | Sequence[Block], *, origin_id: str | None = None) -> None:
@@ -274,10 +278,29 @@ class AgentSession:
         Returns:
             Whether there was a run.
         """
-        if self._signal is None:
-            return False
-        self._signal.abort(reason)
-        return True
+        return self._busy.abort(reason)
+
+    async def compact(self, request: CompactionRequest | None = None) -> CompactionEnded:
+        """Compact the conversation now; see ``ContextControl.compact``."""
+        return await self.context.compact(request)
+
+    def compact_stream(self, request: CompactionRequest | None = None) -> CompactionEvents:
+        """Compact the conversation now; see ``ContextControl.compact_stream``."""
+        return self.context.compact_stream(request)
+
+    def context_usage(self) -> ContextUsage:
+        """Return what fills the context, without asking the model."""
+        return self.context.usage()
+
+    def _asking(self) -> Asking:
+        """Return with what the model is asked at the moment."""
+        return Asking(
+            provider=self._provider,
+            model=self.model,
+            system=self._system,
+            tools=self._specs,
+            thinking_level=self._thinking_level,
+        )
 
     # ----------------------------------------------------------------- the rest
 
@@ -300,36 +323,10 @@ class AgentSession:
         Raises:
             InvalidInput: If a run is going on.
         """
-        self._check_idle()
+        self._busy.check()
         old, self._provider = self._provider, provider
         self.model, self._bound, self._thinking_level = model, bound, thinking_level
         await old.aclose()
-
-    def _changes(self) -> list[KnownRecord]:
-        """Return the records that say what is in force now and was not before."""
-        state = self.manager.state
-        changes: list[KnownRecord] = []
-        if state.model != self.model.key:
-            changes.append(
-                ModelChangeRecord(
-                    provider=self.model.provider, model=self.model.id, api=self.model.api
-                )
-            )
-        if state.thinking_level != self._thinking_level:
-            changes.append(ThinkingLevelChangeRecord(thinking_level=self._thinking_level))
-        if state.permission_mode != self.permissions.mode:
-            changes.append(PermissionModeChangeRecord(mode=self.permissions.mode))
-        sections = tuple(StoredSection(s.name, s.text) for s in self._system)
-        known, now = set(state.tools), set(self._tools)
-        changed = tuple(state.sections) != self._system
-        if changed or known != now:
-            system = SystemRecord(
-                tools_added=tuple(t for t in self._tools if t not in known),
-                tools_removed=tuple(t for t in state.tools if t not in now),
-                sections=sections if changed else UNSET,
-            )
-            changes.append(system)
-        return changes
 
     async def aclose(self) -> None:
         """Release the provider, open questions and the history; may be called twice.
@@ -337,9 +334,10 @@ class AgentSession:
         Raises:
             InvalidInput: If a run is going on: abort it and await it first.
         """
-        if self._signal is not None:
-            raise InvalidInput("The session is busy with a run.", hint="Abort it first.")
+        self._busy.check(hint="Abort it first.")
         try:
+            if self._hooks is not None:
+                await self._hooks.aclose()
             await self.permissions.aclose()
             await self._provider.aclose()
         finally:
@@ -350,6 +348,41 @@ class AgentSession:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _changes(state: SessionState, asking: Asking, *, mode: str) -> list[KnownRecord]:
+    """Return the records that say what is in force now and was not before."""
+    model, tools = asking.model, tuple(spec.name for spec in asking.tools)
+    changes: list[KnownRecord] = []
+    if state.model != model.key:
+        changes.append(ModelChangeRecord(provider=model.provider, model=model.id, api=model.api))
+    if state.thinking_level != asking.thinking_level:
+        changes.append(ThinkingLevelChangeRecord(thinking_level=asking.thinking_level))
+    if state.permission_mode != mode:
+        changes.append(PermissionModeChangeRecord(mode=mode))
+    sections = tuple(StoredSection(s.name, s.text) for s in asking.system)
+    changed = tuple(state.sections) != asking.system
+    if changed or set(state.tools) != set(tools):
+        system = SystemRecord(
+            tools_added=tuple(t for t in tools if t not in state.tools),
+            tools_removed=tuple(t for t in state.tools if t not in tools),
+            sections=sections if changed else UNSET,
+        )
+        changes.append(system)
+    return changes
+
+
+async def _record_end(manager: SessionManager, end: RunEnded, *, begun: bool) -> RunEnded:
+    """Store how the run ended; a run whose end cannot be stored has failed."""
+    if not begun:  # there is no start that an end could belong to
+        return end
+    try:
+        await manager.append(_end_record(end))
+    except StorageError as error:
+        if end.status == "error":  # the first failure says more, and this one often follows from it
+            return end
+        return structs.replace(end, status="error", error_code=error.code, error=str(error))
+    return end
 
 
 def _end_record(end: RunEnded) -> RunRecord:

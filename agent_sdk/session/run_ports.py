@@ -16,6 +16,7 @@ from agent_sdk.providers.messages import (
     ToolUseBlock,
     UserMessage,
 )
+from agent_sdk.session.compacting import Asking, SessionCompactor
 from agent_sdk.session.hub import EventHub
 from agent_sdk.session.inbox import SessionInbox
 from agent_sdk.session.manager import SessionManager
@@ -34,9 +35,10 @@ class SessionPorts:
         manager: Where records go; what returns from it is durable.
         permissions: Decides about calls.
         hub: Where events go out.
-        system: Sections of the system prompt.
         bound: Cuts a result to what the model may be sent.
         inbox: What waits to be put into the run.
+        compactor: Makes room in the model's context.
+        asking: Returns with what the model is asked at the moment.
         context: Returns what the model must be told before its next request.
         before_first: Records that are stored together with the first message.
 
@@ -51,18 +53,21 @@ class SessionPorts:
         manager: SessionManager,
         permissions: PermissionEngine,
         hub: EventHub,
-        system: tuple[PromptSection, ...],
         bound: Callable[[ToolUseBlock, ToolResult], ToolResult],
         inbox: SessionInbox,
+        compactor: SessionCompactor,
+        asking: Callable[[], Asking],
         context: Callable[[], Sequence[UserMessage]] = tuple,
         before_first: Sequence[KnownRecord],
     ) -> None:
         self._manager = manager
         self._permissions = permissions
         self._hub = hub
-        self._system = system
         self._bound = bound
         self.inbox = inbox
+        self._compactor = compactor
+        compactor.begin_run()
+        self._asking = asking
         self._context = context
         self._before: tuple[KnownRecord, ...] = tuple(before_first)
         self.begun = False
@@ -73,14 +78,15 @@ class SessionPorts:
 
     def system(self) -> tuple[PromptSection, ...]:
         """Return the system prompt's sections."""
-        return self._system
+        return self._asking().system
 
     async def before_request(self, turn: int) -> None:
-        """Nothing to prepare: there is no budget and no compaction yet."""
+        """Compact if the conversation is near the model's window."""
+        await self._compactor.before_request(self._asking(), self._append)
 
     async def on_overflow(self, error: ProviderError) -> bool:
         """Compact after a request that did not fit; return whether it may be made again."""
-        return False
+        return await self._compactor.on_overflow(self._asking(), self._append)
 
     def request(self, base: ModelRequest) -> ModelRequest:
         """Return the request as it is."""

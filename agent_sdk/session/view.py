@@ -13,22 +13,19 @@ from typing import Self, TypeVar
 import msgspec
 from msgspec import Struct
 
+from agent_sdk.compaction.rewrite import summary_message, without_results
 from agent_sdk.providers.messages import (
     AssistantMessage,
     Block,
     KnownBlock,
     Message,
     OpaqueBlock,
-    Origin,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
     UserMessage,
 )
 from agent_sdk.session.records import CompactionRecord, TodoItem
-
-CLEARED = "[This result was cleared to save room.]"
-"""What is left of a tool result that a compaction cleared; part of the format."""
 
 AnyMessage = TypeVar("AnyMessage", UserMessage, AssistantMessage)
 
@@ -141,15 +138,13 @@ class View:
         self.unanswered, self._asked = {}, -1
         self.compaction = record
         if record.summary:
-            summary = UserMessage(
-                content=(TextBlock(record.summary),), origin=Origin("summary", record.uuid)
-            )
+            summary = summary_message(record.summary, record.uuid)
             self.add(summary, uuid=record.uuid, at=_SUMMARY_AT)
         for message, uuid, at in old:
             if at == _SUMMARY_AT and not record.summary:
                 self.add(message, uuid=uuid, at=at)
             elif at >= keep_from:
-                kept = _cleared(message) if at < clear_before else message
+                kept = without_results(message) if at < clear_before else message
                 self.add(kept, uuid=uuid, at=at)
 
     def _answer(self, message: AssistantMessage) -> AssistantMessage | None:
@@ -222,14 +217,3 @@ def _is_empty(block: Block) -> bool:
 def _without_calls(message: Message, ids: set[str]) -> Message | None:
     kept = [b for b in message.content if not (isinstance(b, ToolUseBlock) and b.id in ids)]
     return msgspec.structs.replace(message, content=tuple(kept)) if kept else None
-
-
-def _cleared(message: Message) -> Message:
-    """Return the message with its results' content cleared."""
-    if not any(isinstance(b, ToolResultBlock) for b in message.content):
-        return message
-    content = tuple(
-        msgspec.structs.replace(b, content=CLEARED) if isinstance(b, ToolResultBlock) else b
-        for b in message.content
-    )
-    return msgspec.structs.replace(message, content=content)

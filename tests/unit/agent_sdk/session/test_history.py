@@ -39,7 +39,7 @@ from agent_sdk.session.records import (
     assistant_record,
     user_record,
 )
-from agent_sdk.session.view import CLEARED
+from agent_sdk.compaction.rewrite import CLEARED
 from tests.support.session_files import answer, prompt, result, started
 
 HEADER = SessionHeader(format="zpi", version=1, cwd="/p")
