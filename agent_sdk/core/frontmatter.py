@@ -72,25 +72,38 @@ def parse_frontmatter(text: str) -> Frontmatter:
     Args:
         text: The file, decoded; a byte order mark and any line ends will do.
     """
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    first = next((at for at, line in enumerate(lines) if line.strip()), 0)
-    if lines[first].rstrip() != "---":
-        return Frontmatter(body="\n".join(lines).lstrip("\n"))
-    last = next(
-        (at for at in range(first + 1, len(lines)) if lines[at].rstrip() in {"---", "..."}), None
-    )
-    if last is None:
-        problem = HeaderProblem("", first + 1, "the header that begins here is never closed by ---")
-        return Frontmatter(body="\n".join(lines).lstrip("\n"), problems=(problem,))
-    body = "\n".join(lines[last + 1 :]).lstrip("\n")
-    fields, problems = _header([_spaced(line) for line in lines[first + 1 : last]], first + 2)
+    text = text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    opening = _opening().match(text)
+    if opening is None:
+        return Frontmatter(body=text.lstrip("\n"))
+    line = text.count("\n", 0, opening.start(1)) + 1
+    closing = _closing().search(text, opening.end())
+    if closing is None:
+        problem = HeaderProblem("", line, "the header that begins here is never closed by ---")
+        return Frontmatter(body=text.lstrip("\n"), problems=(problem,))
+    header = text[opening.end() : closing.start()]
+    body = text[closing.end() :].lstrip("\n")
+    if len(header) > MOST_CHARACTERS:
+        said = f"the header is longer than {MOST_CHARACTERS} characters and was not read"
+        problem = HeaderProblem("", line, said)
+        return Frontmatter(body=body, present=True, problems=(problem,))
+    fields, problems = _header([_spaced(each) for each in header.split("\n")], line + 1)
     return Frontmatter(fields=fields, body=body, present=True, problems=tuple(problems))
 
 
+@cache
+def _opening() -> re.Pattern[str]:
+    return re.compile(r"(?:[ \t]*\n)*(---)[ \t]*(?:\n|\Z)")
+
+
+@cache
+def _closing() -> re.Pattern[str]:
+    return re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+
+
 def _header(lines: list[str], start: int) -> tuple[dict[str, Value], list[HeaderProblem]]:
-    if sum(map(len, lines)) > MOST_CHARACTERS:
-        text = f"the header is longer than {MOST_CHARACTERS} characters and was not read"
-        return {}, [HeaderProblem("", start, text)]
     fields = _simple(lines)
     if fields is not None:
         return fields, []

@@ -1,6 +1,6 @@
 """The one loader of a session's resources: scanned once, again when asked.
 
-A scan reads the disk: some dozen small files as a rule, 2 ms, but it may be a
+A scan reads the disk: some dozen small files as a rule, 5 ms, but it may be a
 slow disk or a folder of thousands. ``load`` does it where it is called, for
 programs that are starting; ``refresh`` does it in a thread.
 """

@@ -19,7 +19,7 @@ from agent_sdk.resources.places import Folder
 from agent_sdk.resources.problems import Remark, Source, Unusable
 from agent_sdk.session.resources import load_custom_agents, rule_parser
 
-RULES = rule_parser(cwd="/work", home="/home/me")
+RULES = rule_parser(cwd="/here", home="/home/me")
 
 WRITER = """---
 name: ppt-writer
@@ -52,7 +52,7 @@ def test_everything_in_a_file() -> None:
         model="deepseek/desv3",
         rules=(
             Rule("bash", "*", "allow"),
-            Rule("edit", "/work/docs/*", "allow"),
+            Rule("edit", "/here/docs/*", "allow"),
             Rule("edit", "*", "deny"),
         ),
         source="user",
@@ -77,7 +77,7 @@ def test_a_project_cannot_allow() -> None:
     found, odd = parse(WRITER, source="project")
     assert found.rules == (Rule("edit", "*", "deny"),)
     (remark,) = odd
-    assert "bash '*', edit '/work/docs/*'" in remark.text
+    assert "bash '*', edit '/here/docs/*'" in remark.text
 
 
 @pytest.mark.parametrize(
