@@ -68,7 +68,7 @@ class OlderNeeded(Exception):
 class SessionState:
     """Everything that a session's records say, as of the last one.
 
-    A state that was restored from a snapshot is *partial*: it knows what the
+    A state that was restored from a snapshot, or was told to forget, is *partial*: it knows what the
     records before came to and those in view, not the others. It takes every
     record but one that points to what it does not know; ``lacks`` says which.
 
@@ -176,6 +176,23 @@ class SessionState:
             head: The fold of exactly those records that were not in memory.
         """
         self.trail.put_before(head.trail)
+
+    def landmarks(self) -> dict[str, int]:
+        """Return the positions of the records that a partial state knows, by id.
+
+        Those in view, the compaction in force, the header and the last one.
+        """
+        ends = (self.header, self.compaction)
+        names = {record.uuid for record in ends if record is not None} | {self.last_uuid or ""}
+        at = self.trail.at
+        return {uuid: at[uuid] for uuid in (*self.view.uuids, *names) if uuid in at}
+
+    def forget(self) -> None:
+        """Become partial: let go of the records that are not in view.
+
+        For a state whose records can be read again.
+        """
+        self.trail = Trail(base=self.count, known=self.landmarks(), view=self.view.copy())
 
     def apply(self, record: Record) -> None:
         """Take the next record.

@@ -327,10 +327,11 @@ class SessionManager:
         uuids = await self._committer.append(known)
         if isinstance(self._store, StateKeeper) and self._store.state_due:
             await self._keep_state()
+            self.state.forget()  # a long session: what is out of view can be read again
         return uuids
 
     async def recall(self) -> None:
-        """Bring every record of a session that was opened quickly into memory.
+        """Bring every record of a long session into memory.
 
         Until then ``state`` may be partial: it knows the records in view, and
         what the others came to. ``append`` does it by itself where a record

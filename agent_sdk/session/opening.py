@@ -9,7 +9,7 @@ from agent_sdk.core.errors import SessionDamaged
 from agent_sdk.session.artifacts import restore_artifacts
 from agent_sdk.session.codec import Item
 from agent_sdk.session.history import SessionState
-from agent_sdk.session.records import Record
+from agent_sdk.session.records import CompactionRecord, Record
 from agent_sdk.session.state_snapshot import UnusableSnapshot, restored_state
 from agent_sdk.session.store import LoadReport, StateKeeper, TranscriptStore
 
@@ -30,15 +30,33 @@ class Opened(Struct, frozen=True):
     missing: tuple[str, ...]
 
 
-class _Fold:
-    """Takes each record of a store in order."""
+_FORGET_AFTER = 2000  # records
 
-    def __init__(self, state: SessionState, store: TranscriptStore, observe: Observer | None):
+
+class _Fold:
+    """Takes each record of a store in order.
+
+    Args:
+        state: What to go on from.
+        store: Where the records come from.
+        observe: Called with each record.
+        forgets: Whether a long session may come out partial.
+    """
+
+    def __init__(
+        self,
+        state: SessionState,
+        store: TranscriptStore,
+        *,
+        observe: Observer | None = None,
+        forgets: bool = False,
+    ) -> None:
         self.state = state
         self.missing: list[str] = []
         self.stuck = False
         self._store = store
         self._observe = observe
+        self._forgets = forgets
 
     def take(self, item: Item) -> None:
         """Take a record; nothing any more once one points to what is not in memory."""
@@ -52,10 +70,20 @@ class _Fold:
         self.state.apply(record)
         if self._observe is not None:
             self._observe(record)
+        if (
+            self._forgets
+            and isinstance(record, CompactionRecord)
+            and self.state.count - self.state.partial > _FORGET_AFTER
+        ):
+            self.state.forget()
 
 
 async def open_state(store: TranscriptStore, observe: Observer | None) -> Opened:
-    """Read a store's session; quickly, if the store keeps states and nobody observes.
+    """Read a store's session.
+
+    If the store keeps states, and nobody observes, then what was kept is
+    used, and the state may be partial. Should a record turn out to point to
+    what is then not in memory, all is read again.
 
     Args:
         store: The store.
@@ -64,28 +92,39 @@ async def open_state(store: TranscriptStore, observe: Observer | None) -> Opened
     Raises:
         StorageError: If it cannot be read; see ``TranscriptStore.load``.
     """
-    quick = await _from_kept(store) if observe is None else None
-    if quick is not None and not quick[0].stuck:
-        fold, report = quick
-        return Opened(fold.state, report, tuple(fold.missing))
-    fold = _Fold(SessionState(), store, observe)
-    report = await store.load(fold.take)
-    if quick is not None and report.torn is None:  # which the first reading has cut off
-        first = quick[1]
-        report = structs.replace(report, torn=first.torn, saved_as=first.saved_as)
+    if observe is not None or not isinstance(store, StateKeeper):
+        return _opened(*await _load(store, observe=observe))
+    fold, report = await _from_kept(store) or await _load(store, forgets=True)
+    if fold.stuck:
+        first = report
+        fold, report = await _load(store)
+        if report.torn is None:  # the first reading has cut it off
+            report = structs.replace(report, torn=first.torn, saved_as=first.saved_as)
+    return _opened(fold, report)
+
+
+def _opened(fold: _Fold, report: LoadReport) -> Opened:
     return Opened(fold.state, report, tuple(fold.missing))
 
 
-async def _from_kept(store: TranscriptStore) -> tuple[_Fold, LoadReport] | None:
-    if not isinstance(store, StateKeeper):
-        return None
+async def _load(
+    store: TranscriptStore, *, observe: Observer | None = None, forgets: bool = False
+) -> tuple[_Fold, LoadReport]:
+    fold = _Fold(SessionState(), store, observe=observe, forgets=forgets)
+    return fold, await store.load(fold.take)
+
+
+async def _from_kept(
+    store: StateKeeper,
+) -> tuple[_Fold, LoadReport] | None:
     snapshot = await store.load_state()
     if snapshot is None:
         return None
     try:
-        fold = _Fold(restored_state(snapshot), store, None)
+        state = restored_state(snapshot)
     except UnusableSnapshot:
         return None
+    fold = _Fold(state, store, forgets=True)
     return fold, await store.load_rest(fold.take)
 
 
@@ -95,22 +134,26 @@ async def recall(store: TranscriptStore, state: SessionState) -> None:
     Raises:
         StorageError: If they cannot be read, or are not what they were.
     """
-    base = state.partial
-    if not base or not isinstance(store, StateKeeper):
-        return
-    head = _Fold(SessionState(), store, None)
+    while isinstance(store, StateKeeper) and (base := state.partial):
+        head = await _head(store, base)
+        if state.partial != base:
+            continue  # it was brought in, or more was forgotten, meanwhile
+        last = head.last_uuid
+        if head.count != base or last is None or state.trail.at.get(last) != base - 1:
+            raise SessionDamaged(
+                f"The session {str(store.path)!r} has changed while it was open.",
+                hint="Open the session again.",
+            )
+        state.put_before(head)
+
+
+async def _head(store: StateKeeper, count: int) -> SessionState:
+    """Return the state of the first records of a store, none forgotten."""
+    fold = _Fold(SessionState(), store)
 
     def take(item: Item) -> None:
-        if head.state.count < base:
-            head.take(item)
+        if fold.state.count < count:
+            fold.take(item)
 
     await store.load_again(take)
-    if not state.partial:
-        return  # somebody else was quicker
-    last = head.state.last_uuid
-    if head.state.count != base or last is None or state.trail.at.get(last) != base - 1:
-        raise SessionDamaged(
-            f"The session {str(store.path)!r} has changed while it was open.",
-            hint="Open the session again.",
-        )
-    state.put_before(head.state)
+    return fold.state

@@ -129,11 +129,9 @@ def take_snapshot(state: SessionState) -> StateSnapshot:
     Raises:
         ValueError: If there is no header yet.
     """
-    view, at = state.view, state.trail.at
+    view = state.view
     if state.header is None or state.last_uuid is None:
         raise ValueError("a session without a header has no snapshot")
-    needed = [*view.uuids, state.header.uuid, state.last_uuid]
-    needed += [view.compaction.uuid] if view.compaction else []
     rules = (StoredRule(r.permission, r.pattern, r.action) for r in state.permission_rules)
     facts = SnapshotFacts(
         **{name: getattr(state, name) for name in _PLAIN_FACTS},
@@ -142,7 +140,7 @@ def take_snapshot(state: SessionState) -> StateSnapshot:
         open_calls=tuple(state.open_calls.values()),
         todos=view.todos,
         compaction=view.compaction,
-        known={uuid: at[uuid] for uuid in needed if uuid in at},
+        known=state.landmarks(),
         asked=view.asked,
         unanswered=tuple(view.unanswered),
     )

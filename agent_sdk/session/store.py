@@ -114,7 +114,7 @@ class TranscriptStore(Protocol):
 
 
 @runtime_checkable
-class StateKeeper(Protocol):
+class StateKeeper(TranscriptStore, Protocol):
     """A store that also keeps what its records came to, so that opening is quick.
 
     What it keeps is derived: losing it costs time only. A manager asks a

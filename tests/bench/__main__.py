@@ -1,9 +1,9 @@
 """Figures of the whole program against the project's own mock: ``python3 dev.py bench``.
 
-    python -m tests.bench [--runs 5] [--api anthropic-messages] [--only zpi|window]
+    python -m tests.bench [--runs 5] [--api anthropic-messages] [--only zpi|session|window]
 
-Each run is a fresh process of ``zpi`` in a fresh home folder, or of the window
-on a display of its own (see ``window``). Printed are
+Each run is a fresh process of ``zpi`` in a fresh home folder, of a part of the SDK
+(see ``session``), or of the window on a display of its own (see ``window``). Printed are
 medians; compare them with figures of the same run on the same machine only.
 Nothing here passes or fails.
 """
@@ -12,10 +12,8 @@ import argparse
 import asyncio
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +21,8 @@ import msgspec
 
 from agent_sdk.testing.mock_server import MockRequest, MockScript, MockServer
 from agent_sdk.testing.mock_wire import APIS, MockCall, MockTurn, WireApi
+from tests.bench.processes import run_once
+from tests.bench.session import session_figures
 from tests.bench.window import window_figures
 
 FILES = 1000
@@ -77,39 +77,6 @@ def hello(folder: Path) -> list[MockTurn]:
 
 def stream(folder: Path) -> list[MockTurn]:
     return [MockTurn(text="some words " * (DELTAS // 2), deltas=DELTAS)]
-
-
-def high_water_kb(pid: int) -> int:
-    """Return the most memory that the process has had since it became itself, in KiB."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0
-    line = next((x for x in status.splitlines() if x.startswith("VmHWM")), "VmHWM: 0")
-    return int(line.split()[1])
-
-
-def run_once(
-    command: list[str], env: dict[str, str], cwd: Path
-) -> tuple[float, float, float, float]:
-    """Return when it began, how long it took, its CPU seconds and its peak memory in MB."""
-    begun = time.monotonic()
-    process = subprocess.Popen(
-        command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
-    peak = 0
-    while True:
-        # wait4 would count the memory of this program, of which the child is a copy at first.
-        peak = max(peak, high_water_kb(process.pid))
-        time.sleep(0.01)
-        done, status, usage = os.wait4(process.pid, os.WNOHANG)  # type: ignore[attr-defined,unused-ignore]
-        if done:
-            break
-    seconds = time.monotonic() - begun
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"zpi ended with {process.returncode}")
-    return begun, seconds, usage.ru_utime + usage.ru_stime, peak / 1024
 
 
 async def measure(
@@ -182,11 +149,13 @@ async def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--api", choices=APIS, default="anthropic-messages")
-    parser.add_argument("--only", choices=("zpi", "window"), help="measure this alone")
+    parser.add_argument("--only", choices=("zpi", "session", "window"), help="measure this alone")
     args = parser.parse_args()
-    if args.only != "window":
+    if args.only in (None, "zpi"):
         await zpi_figures(args.runs, args.api)
-    if args.only != "zpi":
+    if args.only in (None, "session"):
+        await session_figures(args.runs)
+    if args.only in (None, "window"):
         await window_figures(args.runs)
 
 

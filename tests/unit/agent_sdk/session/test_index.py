@@ -15,6 +15,7 @@ from msgspec import structs
 
 from agent_sdk.core.errors import InvalidInput, SessionDamaged
 from agent_sdk.session import index as index_module
+from agent_sdk.session import opening as opening_module
 from agent_sdk.session import store as store_module
 from agent_sdk.session.history import SessionState
 from agent_sdk.session.index import index_path, read_facts, read_index
@@ -170,6 +171,7 @@ async def test_the_index_is_written_while_a_session_grows(
     first = index_path(manager.path).read_bytes()
     await manager.append(prompt("b"))
     assert index_path(manager.path).read_bytes() == first
+    assert manager.state.partial == 4  # what is out of view may be forgotten
     await agrees(tmp_path, partial=True)
     await asyncio.gather(*(manager.append(prompt(LONG)) for _ in range(40)))
     assert index_path(manager.path).read_bytes() != first
@@ -202,6 +204,22 @@ async def test_going_back_further_than_the_view_reads_the_rest(tmp_path: Path) -
     await agrees(tmp_path, partial=True)
     index_path(path).unlink()
     await agrees(tmp_path, partial=False)
+
+
+async def test_reading_a_long_session_forgets_what_is_out_of_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening_module, "_FORGET_AFTER", 5)
+    compaction = CompactionRecord(summary="s", keep_from_uuid=None)
+    path = await written(tmp_path, *TALK, compaction, prompt("x"), answer("y"), session_id=SID)
+    index_path(path).unlink()
+    manager = await resume(tmp_path, SID)
+    assert manager.state.partial == len(TALK) + 2
+    assert facts_of(manager.state) == facts_of(await whole_state(tmp_path))
+    await asyncio.gather(manager.recall(), manager.recall())
+    assert not manager.state.partial
+    assert facts_of(manager.state) == facts_of(await whole_state(tmp_path))
+    await manager.close()
 
 
 async def test_a_pointer_to_nowhere_is_still_refused(tmp_path: Path) -> None:
@@ -416,5 +434,10 @@ def pointing(record: Any, uuids: list[str]) -> Any:
 @settings(max_examples=25)
 @given(steps=STEPS)
 def test_a_quick_resume_equals_the_fold_of_all(steps: list[tuple[str, int, list[Any]]]) -> None:
-    with tempfile.TemporaryDirectory(prefix="zpi-index-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="zpi-index-") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(store_module, "INDEX_EVERY_BYTES", 10_000)
+        patch.setattr(opening_module, "_FORGET_AFTER", 2)
         asyncio.run(live(Path(folder), steps))

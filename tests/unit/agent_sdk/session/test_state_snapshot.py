@@ -65,6 +65,11 @@ def test_a_snapshot_and_the_records_after_it_equal_the_fold_of_all(data: st.Data
             assert state.partial == 0
         state.apply(record)
         assert facts_of(state) == facts_of(fold(records[: number + 1]))
+        if data.draw(st.integers(0, 4)) == 0:
+            state.forget()
+            cut = number + 1
+            assert state.partial == cut
+            assert facts_of(state) == facts_of(fold(records[:cut]))
     again = through_bytes(state)
     assert facts_of(again) == facts_of(state)
 
