@@ -126,7 +126,7 @@ def measured_answer(messages: Sequence[Message], *, model: Model, fresh_from: in
         message = messages[at]
         if (
             isinstance(message, AssistantMessage)
-            and message.usage.total_tokens > 0
+            and message.usage.total_tokens > message.usage.output_tokens  # else it is not told
             and message.stop_reason not in ("error", "aborted")
         ):
             same = (message.provider, message.model) == (model.provider, model.id)
