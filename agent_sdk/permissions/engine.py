@@ -44,7 +44,7 @@ from agent_sdk.permissions.ruleset import (
     evaluate_layers,
 )
 from agent_sdk.permissions.wildcard import has_wildcard
-from agent_sdk.tools.path_text import portable
+from agent_sdk.tools.path_text import portable, relative_to
 
 PermissionEvent: TypeAlias = PermissionAsked | PermissionReplied | Notice
 ReplyKind: TypeAlias = Literal["once", "always", "reject"]
@@ -163,6 +163,20 @@ class PermissionEngine:
         self._announce()
         found = self._judge(prepared)
         return found if isinstance(found, Decision) else None
+
+    def reads_freely(self, path: str) -> bool:
+        """Return whether a file may be read without a question; asks nobody.
+
+        For tools that look at many files in one call, of which each would
+        need an answer of its own. May be called on any thread.
+
+        Args:
+            path: Real path, portable.
+        """
+        relative = tuple(filter(None, (relative_to(path, root) for root in self._roots)))
+        request = PermissionRequest(permission="read", patterns=(path,), aliases=relative)
+        action = self._by_rules(request)
+        return action == "allow" or (action == "ask" and self._without_asking(request) == "allow")
 
     async def authorize(self, prepared: PreparedCall, signal: AbortSignal) -> Decision:
         """Decide whether the call may run; may ask a person and wait.

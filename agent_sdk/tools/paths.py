@@ -87,6 +87,10 @@ class PathGuard:
         self._home = home
         self._roots = tuple(roots)
 
+    def secret(self, real: str) -> bool:
+        """Return whether reading a real path needs a person each time."""
+        return self._protected.secret(real)
+
     def resolve(self, given: str, cwd: str, *, existing: bool) -> ResolvedPath:
         """Resolve a path as a model gave it; looks at the disk, changes nothing.
 
