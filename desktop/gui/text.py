@@ -70,5 +70,13 @@ def one_line(text: str, limit: int = 200) -> str:
     return head if len(head) <= limit and len(text) <= limit * 4 else f"{head[:limit]}…"
 
 
+def below_home(path: str, home: str) -> str:
+    """Return a path as people write it: ``~`` for their home folder."""
+    home = home.rstrip("/")
+    if home and (path == home or path.startswith(f"{home}/")):
+        return f"~{path[len(home) :]}"
+    return path
+
+
 def _named(match: re.Match[str]) -> str:
     return f"‹U+{ord(match[0]):04X}›"

@@ -68,9 +68,7 @@ class WelcomePage(TranslatedWidget):
     @override
     def retranslate(self) -> None:
         self._title.setText(tr("Welcome to ZPI"))
-        self._lead.setText(
-            tr("A coding agent on your own machine: it reads, edits and runs what you allow.")
-        )
+        self._lead.setText(tr("A coding agent on your own machine. It does what you allow."))
         self._model_heading.setText(tr("1. A model"))
         self._folder_heading.setText(tr("2. A folder"))
         self._folder_text.setText(

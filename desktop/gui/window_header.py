@@ -1,11 +1,12 @@
 """The line on top of the chat: side bar, title, folder."""
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QDir, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 from typing_extensions import override
 
 from desktop.gui.i18n import tr
 from desktop.gui.icons import Icons
+from desktop.gui.text import below_home
 from desktop.gui.widgets.base import ElidedLabel, IconButton, TranslatedWidget
 
 
@@ -21,7 +22,7 @@ class WindowHeader(TranslatedWidget):
         self.sidebar = IconButton(icons=icons, name="sidebar", parent=self)
         self.new = IconButton(icons=icons, name="plus", parent=self)
         self.title = ElidedLabel(kind="header", parent=self)
-        self.folder = ElidedLabel(kind="muted", parent=self)
+        self.folder = ElidedLabel(kind="muted", elide=Qt.TextElideMode.ElideLeft, parent=self)
         self.folder.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(8, 6, 16, 6)
@@ -38,7 +39,7 @@ class WindowHeader(TranslatedWidget):
     def show_titles(self, title: str, folder: str) -> None:
         """Show a session's title and folder; both empty if there is none."""
         self.title.set_whole(title)
-        self.folder.set_whole(folder)
+        self.folder.set_whole(below_home(folder, QDir.homePath()))
 
     @override
     def retranslate(self) -> None:

@@ -154,8 +154,8 @@ class TranscriptView(QAbstractScrollArea):
     # ------------------------------------------------------------------ places
 
     def _text_width(self) -> int:
-        """Return how wide cards are."""
-        return max(120, min(MEASURE, self.viewport().width() - 2 * MARGIN))
+        """Return how wide cards are: the same with and without the bar, which fits the margin."""
+        return max(120, min(MEASURE, self.width() - 2 * MARGIN))
 
     @property
     def complete(self) -> bool:
@@ -232,7 +232,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def _place(self, placed: Iterable[Placed]) -> None:
         width = self._text_width()
-        left = (self.viewport().width() - width) // 2
+        left = (self.width() - width) // 2
         for _, row, y in placed:
             if row.width != self.places.width or self._may_wait(row):
                 self.places.behind = True

@@ -1,7 +1,15 @@
 """Settings page: models and keys."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QSizePolicy,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 from typing_extensions import override
 
 from desktop.bridge.messages import ErrorInfo, ProviderView
@@ -52,7 +60,11 @@ class ModelsPage(TranslatedWidget):
         self.form = ProviderForm(bridge=bridge, state=state, icons=icons, parent=self)
         self._form_heading = PlainLabel(kind="heading", parent=self)
         self.stack = QStackedWidget(self)
+        self._listed = QWidget(self)
+        self._entered = QWidget(self)
         self._lay_out()
+        self.stack.currentChanged.connect(self._fit)
+        self._fit()
         self.add.clicked.connect(lambda: self.edit(None))
         self.form.saved.connect(lambda _key: self.stack.setCurrentIndex(0))
         self.form.cancelled.connect(lambda: self.stack.setCurrentIndex(0))
@@ -66,6 +78,13 @@ class ModelsPage(TranslatedWidget):
         self._form_heading.setText(provider.name if provider else tr("Add a provider"))
         self.stack.setCurrentIndex(1)
 
+    def _fit(self) -> None:
+        """Take the height of what is shown only: a stack takes that of its highest page."""
+        shown = self.stack.currentWidget()
+        for page in (self._listed, self._entered):
+            policy = QSizePolicy.Policy.Preferred if page is shown else QSizePolicy.Policy.Ignored
+            page.setSizePolicy(policy, policy)
+
     @override
     def retranslate(self) -> None:
         self._heading.setText(tr("Model for new sessions"))
@@ -76,7 +95,7 @@ class ModelsPage(TranslatedWidget):
         self._show()
 
     def _lay_out(self) -> None:
-        listed = QWidget(self)
+        listed = self._listed
         layout = QVBoxLayout(listed)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
@@ -92,7 +111,7 @@ class ModelsPage(TranslatedWidget):
         layout.addLayout(self._rows)
         layout.addWidget(self.add, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addStretch(1)
-        entered = QWidget(self)
+        entered = self._entered
         form = QVBoxLayout(entered)
         form.setContentsMargins(0, 0, 0, 0)
         form.setSpacing(12)

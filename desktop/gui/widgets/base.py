@@ -52,10 +52,18 @@ class PlainLabel(QLabel):
 
 
 class ElidedLabel(PlainLabel):
-    """One line that ends in an ellipsis where there is no room for it."""
+    """One line that has an ellipsis where there is no room for all of it."""
 
-    def __init__(self, text: str = "", *, kind: str = "", parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        text: str = "",
+        *,
+        kind: str = "",
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+        parent: QWidget | None = None,
+    ) -> None:
         self._whole = text
+        self._mode = elide
         super().__init__(text, kind=kind, parent=parent)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
@@ -78,7 +86,7 @@ class ElidedLabel(PlainLabel):
 
     def _elide(self) -> None:
         shown = self.fontMetrics().elidedText(
-            self._whole, Qt.TextElideMode.ElideRight, max(0, self.contentsRect().width())
+            self._whole, self._mode, max(0, self.contentsRect().width())
         )
         self.setText(shown)
         self.setToolTip(plain_tip(self._whole) if shown != self._whole else "")

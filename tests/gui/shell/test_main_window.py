@@ -1,5 +1,6 @@
 """The window as a whole: first start, navigation, notices, quitting, narrow, languages."""
 
+import msgspec
 import pytest
 from PySide6.QtCore import QSettings, QStandardPaths, Qt
 from PySide6.QtTest import QTest
@@ -36,7 +37,7 @@ from desktop.gui.sidebar_rows import PAGE
 from desktop.gui.theme import DEFAULT_FONT_SIZE, Theme
 from desktop.gui.widgets.confirm import Confirmation
 from tests.support.fake_bridge import FakeBridge
-from tests.support.shell import EMBEDDED, OTHER, PROJECT, SONNET, Shell, models, row, shell
+from tests.support.shell import EMBEDDED, OPENAI, OTHER, PROJECT, SONNET, Shell, models, row, shell
 
 
 @pytest.fixture
@@ -398,6 +399,18 @@ class TestSettings:
         page.mode.activated.emit(0)
         assert "Changed elsewhere." in notices(made)
         assert page.mode.currentData() == "default"
+
+    def test_the_form_is_as_high_as_the_form(self, made: Shell, qtbot: QtBot) -> None:
+        state = models(key="none")
+        many = tuple(msgspec.structs.replace(OPENAI, name=f"server-{n}") for n in range(40))
+        made.start(models_state=msgspec.structs.replace(state, providers=many))
+        made.window.show_settings(MODELS)
+        page = made.window.settings_page.models
+        listed = page.sizeHint().height()
+        page.edit(None)
+        qtbot.waitUntil(lambda: page.sizeHint().height() < listed / 2)
+        page.form.cancelled.emit()
+        qtbot.waitUntil(lambda: page.sizeHint().height() == listed)
 
     def test_a_provider_is_tested_and_saved(self, made: Shell, qtbot: QtBot) -> None:
         made.start(models_state=models(key="none"))

@@ -42,7 +42,7 @@ def assemble(
     resources: Resources | None = None,
 ) -> Assembly:
     return assemble_session(
-        cwd="/work", builtins=BUILTINS, choice=choice, plugins=plugins, resources=resources
+        cwd="/project", builtins=BUILTINS, choice=choice, plugins=plugins, resources=resources
     )
 
 
@@ -151,9 +151,9 @@ class TestCommands:
 class TestPrompt:
     def test_sections_stay_in_their_order(self) -> None:
         plugin = SessionPlugin(id="acme", version="1", instructions=("Be brief.", "Be kind."))
-        instruction = Instruction(path="/work/AGENTS.md", source="project", text="Use tabs.")
+        instruction = Instruction(path="/project/AGENTS.md", source="project", text="Use tabs.")
         assembly = assemble_session(
-            cwd="/work",
+            cwd="/project",
             builtins=BUILTINS,
             plugins=[plugin],
             resources=Resources(instructions=(instruction,)),
@@ -167,7 +167,7 @@ class TestPrompt:
         assert "read, write, edit, bash" in section(assembly, "environment")
 
     def test_a_text_takes_the_place_of_the_own_instructions(self) -> None:
-        assembly = assemble_session(cwd="/work", builtins=BUILTINS, system_prompt="You are a cat.")
+        assembly = assemble_session(cwd="/project", builtins=BUILTINS, system_prompt="You are a cat.")
         assert section(assembly, "instructions") == "You are a cat."
         assert section(assembly, "environment")
 
@@ -179,7 +179,7 @@ class TestPrompt:
             return [PromptSection("all", "mine")]
 
         assembly = assemble_session(
-            cwd="/work",
+            cwd="/project",
             builtins=BUILTINS,
             choice=ToolChoice(tools=["bash"]),
             system_prompt=prompt,

@@ -10,6 +10,7 @@ from desktop.gui import i18n
 from desktop.gui.error_text import error_text
 from desktop.gui.i18n import system_language
 from desktop.gui.palette import DARK, LIGHT
+from desktop.gui.text import below_home
 from desktop.gui.theme import (
     DEFAULT_FONT_SIZE,
     MAX_FONT_SIZE,
@@ -143,3 +144,18 @@ class TestWindowSettings:
         assert "s0" not in made.drafts()
         made.set_draft("s1", "  ")
         assert "s1" not in made.drafts()
+
+
+@pytest.mark.parametrize(
+    ("path", "home", "shown"),
+    [
+        ("/home/ann/code", "/home/ann", "~/code"),
+        ("/home/ann", "/home/ann/", "~"),
+        ("/home/anna/code", "/home/ann", "/home/anna/code"),
+        ("/srv/code", "/home/ann", "/srv/code"),
+        ("/srv/code", "/", "/srv/code"),
+        ("/srv/code", "", "/srv/code"),
+    ],
+)
+def test_a_folder_is_shown_below_the_home_folder(path: str, home: str, shown: str) -> None:
+    assert below_home(path, home) == shown

@@ -64,7 +64,7 @@ def only(rows: list[Row], kind: str) -> Row:
 class TestOpening:
     def test_the_tail_is_loaded_and_the_rest_is_known_by_size(self, model: TranscriptModel) -> None:
         model.open(make.opened([make.user("u", "hi")], before=[70, 80]))
-        assert (model.count, model.size(0)) == (3, 70)
+        assert (model.count, model.sizes[0]) == (3, 70)
         assert model.take_changes().reset
         (row,) = model.rows(1)
         assert row.item == BlankItem(80)
