@@ -29,6 +29,7 @@ from agent_sdk.session.history import SessionState
 from agent_sdk.session.hub import EventHub, Subscriber
 from agent_sdk.session.inbox import SessionInbox, input_message
 from agent_sdk.session.manager import SessionManager
+from agent_sdk.session.plugin_parts import compaction_hook
 from agent_sdk.session.records import (
     KnownRecord,
     ModelChangeRecord,
@@ -112,6 +113,7 @@ class AgentSession:
         self.context = ContextControl(
             manager=manager, emit=hub.emit, asking=self._asking, busy=self._busy
         )
+        self.context.compactor.hook = compaction_hook(hooks)
 
     # ------------------------------------------------------------------- facts
 

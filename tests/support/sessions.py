@@ -46,7 +46,7 @@ def build_session(
     folder: Path | None = None,
     **more: Any,
 ) -> AgentSession:
-    hub = EventHub()
+    hub = more.pop("hub", None) or EventHub()
 
     async def remember(rules: Sequence[Rule]) -> None:
         stored = tuple(StoredRule(r.permission, r.pattern, r.action) for r in rules)
