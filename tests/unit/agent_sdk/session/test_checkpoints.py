@@ -20,8 +20,13 @@ from agent_sdk.session.checkpoint_store import MemoryCheckpoints
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.records import FileChangeRecord, RunRecord
 from agent_sdk.session.rewind_plan import UNTRACKED
-from tests.support.rewinds import RewindBench, opened
+from tests.support.rewinds import RewindBench, opened, without_syncs
 from tests.support.session_files import answer
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_syncs(monkeypatch)
 
 
 @pytest.fixture
