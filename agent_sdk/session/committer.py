@@ -15,7 +15,8 @@ from agent_sdk.core.errors import InvalidInput, ZpiError
 from agent_sdk.session.batch import Batch
 from agent_sdk.session.history import SessionState
 from agent_sdk.session.records import KnownRecord
-from agent_sdk.session.store import TranscriptStore
+from agent_sdk.session.state_snapshot import take_snapshot
+from agent_sdk.session.store import StateKeeper, TranscriptStore
 
 
 class _Entry(Struct, eq=False):
@@ -71,9 +72,15 @@ class Committer:
             self._tasks.start(self._work(), name="commit")
         return await entry.ids
 
-    async def drain(self) -> None:
-        """Wait until nothing is being written."""
+    async def finish(self) -> None:
+        """Wait until nothing is being written, and let the store keep the state."""
         await self._tasks.drain()
+        if isinstance(self._store, StateKeeper) and self._store.writable and not self.lost:
+            await self._keep_state(self._store)
+
+    async def _keep_state(self, store: StateKeeper) -> None:
+        if self._state.header is not None:
+            await store.keep_state(take_snapshot(self._state))
 
     async def _work(self) -> None:
         taken: list[_Entry] = []
@@ -81,6 +88,9 @@ class Committer:
             while self._waiting:
                 taken, self._waiting = self._waiting, []
                 await self._commit(taken)
+                if isinstance(self._store, StateKeeper) and self._store.state_due:
+                    await self._keep_state(self._store)
+                    self._state.forget()  # a long session: the rest can be read again
         except BaseException as error:
             self.lost = True
             for entry in (*taken, *self._waiting):

@@ -38,12 +38,11 @@ from agent_sdk.session.records import (
     SessionHeader,
     UnknownRecord,
 )
-from agent_sdk.session.state_snapshot import take_snapshot
 from agent_sdk.session.store import (
     JsonlStore,
     LoadReport,
     MemoryStore,
-    StateKeeper,
+    Mode,
     TranscriptStore,
 )
 
@@ -136,13 +135,8 @@ class SessionManager:
                 f"There is a session {name!r} already.",
                 hint="Resume it, or start one with another id.",
             )
-        store = JsonlStore(
-            path=path,
-            mode="new",
-            blobs_dir=_blobs_dir(sessions_dir, artifacts_dir),
-            stamp=lambda: _stamp(clock),
-            faults=faults,
-        )
+        blobs = _blobs_dir(sessions_dir, artifacts_dir)
+        store = _file(path, "new", blobs_dir=blobs, clock=clock, faults=faults)
         return cls(
             store=store,
             state=SessionState(),
@@ -190,13 +184,12 @@ class SessionManager:
             SessionDamaged: If it is broken in the middle.
             StorageError: If it cannot be read or settled.
         """
-        store = JsonlStore(
-            path=find_session(sessions_dir, session_id),
-            mode="read" if read_only else "write",
-            blobs_dir=_blobs_dir(sessions_dir, artifacts_dir),
-            stamp=lambda: _stamp(clock),
-            faults=faults,
+        path, blobs = (
+            find_session(sessions_dir, session_id),
+            _blobs_dir(sessions_dir, artifacts_dir),
         )
+        mode: Mode = "read" if read_only else "write"
+        store = _file(path, mode, blobs_dir=blobs, clock=clock, faults=faults)
         return await cls.from_store(store, ids=ids, clock=clock, observe=observe)
 
     @classmethod
@@ -324,11 +317,7 @@ class SessionManager:
             return []
         if any(self.state.lacks(draft) for draft in known):
             await self.recall()
-        uuids = await self._committer.append(known)
-        if isinstance(self._store, StateKeeper) and self._store.state_due:
-            await self._keep_state()
-            self.state.forget()  # a long session: what is out of view can be read again
-        return uuids
+        return await self._committer.append(known)
 
     async def recall(self) -> None:
         """Bring every record of a long session into memory.
@@ -344,15 +333,9 @@ class SessionManager:
 
     async def close(self) -> None:
         """Finish what waits, and let go of the file; may be called twice."""
-        was_open, self._closed = not self._closed, True
-        await self._committer.drain()
-        if was_open and not self._committer.lost and self.state.header is not None:
-            await self._keep_state()
+        self._closed = True
+        await self._committer.finish()
         await self._store.close()
-
-    async def _keep_state(self) -> None:
-        if isinstance(self._store, StateKeeper) and self._store.writable:
-            await self._store.keep_state(take_snapshot(self.state))
 
     def _new_batch(self) -> Batch:
         return Batch(
@@ -366,6 +349,14 @@ class SessionManager:
 
 def _blobs_dir(sessions_dir: str | Path, artifacts_dir: str | Path | None) -> Path:
     return Path(artifacts_dir) if artifacts_dir else Path(sessions_dir).parent / "artifacts"
+
+
+def _file(
+    path: Path, mode: Mode, *, blobs_dir: Path, clock: Clock, faults: Faults | None
+) -> JsonlStore:
+    return JsonlStore(
+        path=path, mode=mode, blobs_dir=blobs_dir, stamp=lambda: _stamp(clock), faults=faults
+    )
 
 
 def _stamp(clock: Clock) -> str:

@@ -174,6 +174,7 @@ async def test_the_index_is_written_while_a_session_grows(
     assert manager.state.partial == 4  # what is out of view may be forgotten
     await agrees(tmp_path, partial=True)
     await asyncio.gather(*(manager.append(prompt(LONG)) for _ in range(40)))
+    await manager.append(prompt("c"))  # it waits until the index is written
     assert index_path(manager.path).read_bytes() != first
     await manager.close()
     await agrees(tmp_path, partial=True)
