@@ -5,8 +5,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
     QHBoxLayout,
-    QSizePolicy,
-    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -30,6 +28,7 @@ from desktop.gui.settings.provider_form import ProviderForm
 from desktop.gui.state import ShellState
 from desktop.gui.widgets.base import ElidedLabel, PlainLabel, TranslatedWidget, button
 from desktop.gui.widgets.confirm import confirm
+from desktop.gui.widgets.pages import Pages
 
 
 class ModelsPage(TranslatedWidget):
@@ -59,12 +58,8 @@ class ModelsPage(TranslatedWidget):
         self._rows.setSpacing(6)
         self.form = ProviderForm(bridge=bridge, state=state, icons=icons, parent=self)
         self._form_heading = PlainLabel(kind="heading", parent=self)
-        self.stack = QStackedWidget(self)
-        self._listed = QWidget(self)
-        self._entered = QWidget(self)
+        self.stack = Pages(parent=self)
         self._lay_out()
-        self.stack.currentChanged.connect(self._fit)
-        self._fit()
         self.add.clicked.connect(lambda: self.edit(None))
         self.form.saved.connect(lambda _key: self.stack.setCurrentIndex(0))
         self.form.cancelled.connect(lambda: self.stack.setCurrentIndex(0))
@@ -78,13 +73,6 @@ class ModelsPage(TranslatedWidget):
         self._form_heading.setText(provider.name if provider else tr("Add a provider"))
         self.stack.setCurrentIndex(1)
 
-    def _fit(self) -> None:
-        """Take the height of what is shown only: a stack takes that of its highest page."""
-        shown = self.stack.currentWidget()
-        for page in (self._listed, self._entered):
-            policy = QSizePolicy.Policy.Preferred if page is shown else QSizePolicy.Policy.Ignored
-            page.setSizePolicy(policy, policy)
-
     @override
     def retranslate(self) -> None:
         self._heading.setText(tr("Model for new sessions"))
@@ -95,7 +83,7 @@ class ModelsPage(TranslatedWidget):
         self._show()
 
     def _lay_out(self) -> None:
-        listed = self._listed
+        listed = QWidget(self)
         layout = QVBoxLayout(listed)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
@@ -111,15 +99,15 @@ class ModelsPage(TranslatedWidget):
         layout.addLayout(self._rows)
         layout.addWidget(self.add, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addStretch(1)
-        entered = self._entered
+        entered = QWidget(self)
         form = QVBoxLayout(entered)
         form.setContentsMargins(0, 0, 0, 0)
         form.setSpacing(12)
         form.addWidget(self._form_heading)
         form.addWidget(self.form)
         form.addStretch(1)
-        self.stack.addWidget(listed)
-        self.stack.addWidget(entered)
+        self.stack.add(listed)
+        self.stack.add(entered)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(self.stack)
