@@ -240,8 +240,7 @@ class AgentSession:
         Raises:
             InvalidInput: If it is empty.
         """
-        origin = Origin("steered", origin_id or self._ids.new())
-        self._inbox.put(input_message(content, origin))
+        self._inbox.put(input_message(content, Origin("steered", origin_id or self._ids.new())))
 
     def take_back(self) -> tuple[UserMessage, ...]:
         """Withdraw what was steered and no run has taken, and return it."""
@@ -269,8 +268,7 @@ class AgentSession:
         Raises:
             InvalidInput: If it is empty.
         """
-        origin = Origin("mailbox", origin_id or self._ids.new())
-        self._inbox.put(input_message(content, origin))
+        self._inbox.put(input_message(content, Origin("mailbox", origin_id or self._ids.new())))
 
     def abort(self, reason: str = "stopped by the user") -> bool:
         """Stop the run; its call of ``prompt`` returns when all is stored.
