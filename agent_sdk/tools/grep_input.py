@@ -129,8 +129,9 @@ def grep_input(raw: Json) -> GrepInput:
         raise InvalidToolInput(
             f"grep: there is no output_mode {given!r}.", hint=f"Known: {', '.join(_MODES)}."
         )
-    both = fields.get("context", 0)
-    before, after = fields.get("before", both), fields.get("after", both)
+    both: int = fields.get("context", 0)
+    before: int = fields.get("before", both)
+    after: int = fields.get("after", both)
     limit, offset = fields.get("head_limit", DEFAULT_LIMIT), fields.get("offset", 0)
     _at_most("head_limit", limit, MAX_LIMIT)
     _at_most("offset", offset, MAX_OFFSET)

@@ -95,6 +95,9 @@ class GrepOutput:
 
     def feed(self, data: bytes) -> None:
         """Take further output of the program that runs."""
+        if self._mode == "count":
+            self._feed_counts(data)
+            return
         end = b"\0" if self._mode == "files" else b"\n"
         pieces = data.split(end)
         for piece in pieces[:-1]:
@@ -104,6 +107,18 @@ class GrepOutput:
             self._rest.clear()
             self._skipping = False
         self._extend(pieces[-1])
+
+    def _feed_counts(self, data: bytes) -> None:
+        # A name may hold line feeds; only behind its NUL does one end the entry.
+        self._rest += data
+        at = 0
+        while (
+            end := self._rest.find(b"\n", self._rest.find(b"\0", at) + 1 or len(self._rest))
+        ) >= 0:
+            name, _, count = bytes(self._rest[at:end]).partition(b"\0")
+            self._count(name, int(count))
+            at = end + 1
+        del self._rest[:at]
 
     def end_program(self) -> None:
         """Forget what the program left unfinished."""
@@ -139,11 +154,13 @@ class GrepOutput:
     def _take(self, line: bytes) -> None:
         if self._mode == "content":
             self._take_message(line)
-            return
-        name, _, count = line.partition(b"\0")
+        else:
+            self._count(line, 1)
+
+    def _count(self, name: bytes, matches: int) -> None:
         path = _relative(os.fsdecode(name))
-        if path and self._accepts(path):
-            self.files[path] = FoundFile(int(count or 1), None)
+        if self._accepts(path):
+            self.files[path] = FoundFile(matches, None)
 
     def _take_message(self, line: bytes) -> None:
         data = self._message(line)
