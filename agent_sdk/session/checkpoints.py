@@ -17,7 +17,7 @@ they were before the rewind, or finishes it if the mark was stored.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -35,14 +35,21 @@ from agent_sdk.core.errors import (
 )
 from agent_sdk.core.ids import Ids
 from agent_sdk.loop.types import Notice
-from agent_sdk.session.checkpoint_store import CheckpointStore, keep
-from agent_sdk.session.file_log import FileLog, RewindMark, mark_record, read_file_log
+from agent_sdk.session.checkpoint_store import CheckpointStore
+from agent_sdk.session.file_log import FileLog, RewindMark, read_file_log
 from agent_sdk.session.manager import SessionManager
-from agent_sdk.session.records import FileChangeRecord, FileVersion, KnownRecord, RewindRecord
 from agent_sdk.session.rewind_files import GONE, FileLook, disk_state, plain_path, real_path
+from agent_sdk.session.rewind_journal import (
+    RewindJournal,
+    RewindPlan,
+    change_record,
+    decode_plan,
+    put_back,
+    rewind_records,
+    talk_record,
+)
 from agent_sdk.session.rewind_plan import (
     Chain,
-    Hash,
     RewindPreview,
     What,
     chains_of,
@@ -51,8 +58,8 @@ from agent_sdk.session.rewind_plan import (
     prompt_place,
     rewind_to_undo,
 )
-from agent_sdk.tools.file_history import FileFacts, PendingChange
-from agent_sdk.tools.file_state import FileReadState, Planned, Wanted, in_thread, sha256
+from agent_sdk.tools.file_history import PendingChange
+from agent_sdk.tools.file_state import FileReadState, Wanted, in_thread
 from agent_sdk.tools.path_text import portable
 
 T = TypeVar("T")
@@ -95,37 +102,6 @@ class SessionFileHistory:
         contents = [change.content for change in changes if change.content is not None]
         await in_thread(lambda: [self._store.put(content) for content in contents])
         await self._manager.append(*map(change_record, changes))
-
-
-def change_record(change: PendingChange) -> FileChangeRecord:
-    """Return the record of a change."""
-    return FileChangeRecord(
-        path=portable(change.path),
-        tool_use_id=change.call_id,
-        before=_version(change.before),
-        after=_version(change.after),
-    )
-
-
-def _version(facts: FileFacts | None) -> FileVersion | None:
-    return None if facts is None else FileVersion(facts.sha256, facts.size, facts.mode)
-
-
-class _Plan(Struct, frozen=True, kw_only=True):
-    """A rewind that is being done, as it is kept while it is.
-
-    Attributes:
-        mark: What is stored at its end.
-        restores: The record of a conversation's rewind that is taken back.
-        files: The records of its changes.
-    """
-
-    mark: RewindMark
-    restores: str
-    files: tuple[FileChangeRecord, ...]
-
-
-_plans: msgspec.json.Decoder[_Plan] = msgspec.json.Decoder(_Plan)
 
 
 class FileRewind:
@@ -285,11 +261,11 @@ class FileRewind:
                 undoes=preview.undoes,
                 conversation=preview.conversation,
             )
-            journal = _Journal(store=self._store, mark=mark, restores=preview.restores)
+            journal = RewindJournal(store=self._store, mark=mark, restores=preview.restores)
             try:
                 if preview.files:
                     await self._put_back(preview, journal)
-                await self._manager.append(*_records(mark, journal.files, preview.restores))
+                await self._manager.append(*rewind_records(mark, journal.files, preview.restores))
             except BaseException as error:
                 await self._settle_after(error)
                 raise
@@ -337,11 +313,11 @@ class FileRewind:
         if notice is not None and notice.code == "rewind_conflict":
             raise StorageError(f"{error} {notice.text}") from error
 
-    async def _put_back(self, preview: RewindPreview, journal: "_Journal") -> None:
+    async def _put_back(self, preview: RewindPreview, journal: RewindJournal) -> None:
         wanted = [
             Wanted(
                 resolved=plain_path(file.path, self._manager.cwd),
-                plan=_put_back(self._store, {file.now: file.target}, mode=file.mode),
+                plan=put_back(self._store, {file.now: file.target}, mode=file.mode),
                 unseen=True,
             )
             for file in preview.files
@@ -362,15 +338,12 @@ class FileRewind:
         data = await in_thread(self._store.plan)
         if data is None:
             return None
-        try:
-            plan = _plans.decode(data)
-        except msgspec.MsgspecError as error:
-            raise StorageError(f"The plan of an interrupted rewind is damaged: {error}.") from error
+        plan = decode_plan(data)
         log = await self._log()
         done = log.rewinds.get(plan.mark.id)
         if done is not None:
             if plan.mark.conversation and done.talk is None:
-                await self._manager.append(_talk_record(plan.mark, plan.restores))
+                await self._manager.append(talk_record(plan.mark, plan.restores))
             text = "A rewind of files that was interrupted has been finished."
             notice = Notice("info", "rewind_finished", text)
         else:
@@ -378,7 +351,7 @@ class FileRewind:
         await in_thread(partial(self._store.set_plan, None))
         return notice
 
-    async def _take_back(self, plan: _Plan) -> Notice:
+    async def _take_back(self, plan: RewindPlan) -> Notice:
         left = []
         for change in plan.files:
             before, after = hash_of(change.before), hash_of(change.after)
@@ -390,7 +363,7 @@ class FileRewind:
             mode = change.before.mode if change.before else 0
             wanted = Wanted(
                 resolved=plain_path(path, self._manager.cwd),
-                plan=_put_back(self._store, {after: before, before: before}, mode=mode),
+                plan=put_back(self._store, {after: before, before: before}, mode=mode),
                 unseen=True,
             )
             try:
@@ -403,70 +376,6 @@ class FileRewind:
         names = ", ".join(repr(portable(path)) for path in left)
         text += f" These files were changed by somebody else meanwhile and stay so: {names}."
         return Notice("warning", "rewind_conflict", text)
-
-
-class _Journal:
-    """The history that a rewind is told to: keeps what it overwrites, and its plan.
-
-    Attributes:
-        files: The records of the changes.
-    """
-
-    def __init__(self, *, store: CheckpointStore, mark: RewindMark, restores: str) -> None:
-        self.files: tuple[FileChangeRecord, ...] = ()
-        self._store = store
-        self._mark = mark
-        self._restores = restores
-
-    async def before_change(self, changes: Sequence[PendingChange]) -> None:
-        """Keep the contents and store the plan; the records are stored at the end."""
-        self.files = tuple(map(change_record, changes))
-        await in_thread(partial(self._write, changes))
-
-    def _write(self, changes: Sequence[PendingChange]) -> None:
-        for change in changes:
-            if change.content is not None:
-                keep(self._store, change.content, name=portable(change.path))
-        plan = _Plan(mark=self._mark, restores=self._restores, files=self.files)
-        self._store.set_plan(msgspec.json.encode(plan))
-
-
-def _records(
-    mark: RewindMark, files: Sequence[FileChangeRecord], restores: str
-) -> list[KnownRecord]:
-    """Return the records of a rewind: its mark says that the files are done."""
-    records: list[KnownRecord] = [*files, mark_record(mark)]
-    if mark.conversation:
-        records.append(_talk_record(mark, restores))
-    return records
-
-
-def _talk_record(mark: RewindMark, restores: str) -> RewindRecord:
-    return RewindRecord(to_uuid=mark.conversation, reason="rewind", restores=restores or None)
-
-
-def _put_back(
-    store: CheckpointStore, targets: dict[Hash, Hash], *, mode: int
-) -> Callable[[bytes | None], Planned]:
-    """Return the plan that gives a file contents that are kept.
-
-    Args:
-        store: Where they are kept.
-        targets: What the file becomes, by what it is.
-        mode: Permission bits for it; 0 for those that it has.
-    """
-
-    def plan(now: bytes | None) -> Planned:
-        found = None if now is None else sha256(now)
-        if found not in targets:
-            raise FileConflict("A file was changed by somebody else in this moment.")
-        target = targets[found]
-        data = now if target == found else None if target is None else store.get(target)
-        if target is not None and data is None:
-            raise FileConflict("What a file was is not kept any more.")
-        return Planned(data=data, lines=0, text="", facts={}, mode=mode or None)
-
-    return plan
 
 
 async def _as_storage_errors(work: Awaitable[Any]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from agent_sdk.core.errors import (
     FileConflict,
@@ -18,7 +19,7 @@ from agent_sdk.core.failpoints import Faults
 from agent_sdk.core.ids import RandomIds, SystemClock
 from agent_sdk.session.checkpoint_store import MemoryCheckpoints
 from agent_sdk.session.manager import SessionManager
-from agent_sdk.session.records import FileChangeRecord, RunRecord
+from agent_sdk.session.records import CustomRecord, FileChangeRecord, RunRecord
 from agent_sdk.session.rewind_plan import UNTRACKED
 from tests.support.rewinds import RewindBench, opened, without_syncs
 from tests.support.session_files import answer
@@ -219,6 +220,7 @@ async def test_changed_in_the_last_moment(bench: RewindBench, tmp_path: Path) ->
     """Between the check of the preview and the first replacement, and even after that."""
 
     class Late(Faults):
+        @override
         def act(self, point: str) -> None:
             if self.strike(point):
                 bench.tools.put("b", "theirs")
@@ -505,8 +507,6 @@ async def test_store_that_cannot_be_read_again(tmp_path: Path) -> None:
 
 
 async def test_marks_of_later_versions_are_left_alone(bench: RewindBench) -> None:
-    from agent_sdk.session.records import CustomRecord
-
     first = await bench.say()
     await bench.put("a", "1")
     await bench.manager.append(CustomRecord(custom_type="zpi.file_rewind", data={"id": 1}))

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
+from agent_sdk.core.errors import StorageError
 from agent_sdk.core.failpoints import Action, Faults
 from agent_sdk.tools.file_state import Planned, Wanted, sha256
 from tests.support.rewinds import RewindBench, opened, without_syncs
@@ -33,6 +35,7 @@ class Cut(Faults):
         self.armed = False
         self.off = False
 
+    @override
     def strike(self, point: str) -> Action | None:
         if self.armed:
             self.off = self.off or super().strike(point) is not None
@@ -221,3 +224,33 @@ async def test_change_that_is_cut_can_be_rewound(tmp_path: Path) -> None:
             await bench.back(first)
             assert bench.files() == {"a": b"old"}, nth
     assert nth > 10
+
+
+@pytest.mark.parametrize("lost", range(6))
+async def test_records_that_were_not_all_stored(tmp_path: Path, lost: int) -> None:
+    """The last write may come to the disk in part: the mark says what it comes to."""
+    first = await begin(tmp_path)
+    assert not await cut_rewind(tmp_path, first, Cut(1, "remove.unlink"))
+    (file,) = (tmp_path / "sessions").glob("*/*.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    kinds = [line[9:20] for line in lines[-6:]]
+    assert kinds == [*[b"file_change"] * 4, b'custom","uu', b'rewind","uu']
+    file.write_bytes(b"".join(lines[: len(lines) - lost]))
+    async with opened(tmp_path, ids=CountingIds(700_000)) as bench:
+        notice = await bench.rewind.recover()
+        assert notice is not None
+        assert notice.code == ("rewind_finished" if lost < 2 else "rewind_taken_back")
+        assert bench.files() == (OLD if lost < 2 else NEW)
+        assert len(bench.manager.state.message_uuids) == (0 if lost < 2 else 1)
+        await there_and_back(bench, first)
+
+
+async def test_damaged_plan_is_said(tmp_path: Path) -> None:
+    first = await begin(tmp_path)
+    async with opened(tmp_path) as bench:
+        bench.store.set_plan(b"{")
+        with pytest.raises(StorageError, match=r"damaged.*rewind\.json"):
+            await bench.rewind.recover()
+        with pytest.raises(StorageError, match="damaged"):
+            await bench.back(first)
+        assert bench.files() == NEW

@@ -1,12 +1,17 @@
 import asyncio
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typing_extensions import override
 
-from agent_sdk.core.errors import StaleFile
-from agent_sdk.tools.file_state import FileReadState, in_thread
+from agent_sdk.core.errors import DiskFull, InvalidInput, StaleFile, ToolError
+from agent_sdk.core.failpoints import Faults
+from agent_sdk.tools.file_history import FileFacts, PendingChange
+from agent_sdk.tools.file_state import FileReadState, Planned, Wanted, in_thread, sha256
 from tests.support.file_tools import Workbench
 
 
@@ -139,3 +144,152 @@ async def test_cancelled_change_is_waited_for() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert done.is_set()
+
+
+# --------------------------------------------------------------- several files
+
+
+class Kept:
+    """A history that only listens."""
+
+    def __init__(self, bench: Workbench, *, error: Exception | None = None) -> None:
+        self.told: list[Sequence[PendingChange]] = []
+        self.disk: list[dict[str, bytes]] = []
+        self._bench = bench
+        self._error = error
+
+    async def before_change(self, changes: Sequence[PendingChange]) -> None:
+        self.told.append(changes)
+        self.disk.append(contents(self._bench))
+        if self._error is not None:
+            raise self._error
+
+
+def contents(bench: Workbench) -> dict[str, bytes]:
+    folder = Path(bench.cwd)
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def wanted(bench: Workbench, name: str, data: bytes | None, **more: Any) -> Wanted:
+    resolved = bench.guard.resolve(name, bench.cwd, existing=False)
+    planned = Planned(data=data, lines=1, text=f"did {name}", facts={}, mode=more.pop("mode", None))
+    return Wanted(resolved=resolved, plan=lambda _: planned, **more)
+
+
+async def three(bench: Workbench) -> list[Wanted]:
+    """Read and return changes of three files: one is made, one changed, one deleted."""
+    bench.put("gone", "gone\n")
+    await bench.read("a")
+    await bench.read("gone")
+    return [
+        wanted(bench, "new/b", b"b\n", mode=0o750),
+        wanted(bench, "a", b"1\n"),
+        wanted(bench, "gone", None),
+    ]
+
+
+async def test_several_files_in_one_change(bench: Workbench) -> None:
+    bench.at("a").chmod(0o640)
+    kept = Kept(bench)
+    bench = Workbench(Path(bench.cwd), state=FileReadState(history=kept))
+    work = await three(bench)
+    before = contents(bench)
+    made, changed, deleted = await bench.state.change_all(work, call_id="c1")
+    assert contents(bench) == {"new/b": b"b\n", "a": b"1\n"}
+    assert bench.at("new/b").stat().st_mode & 0o777 == 0o750
+    assert bench.at("a").stat().st_mode & 0o777 == 0o640
+    assert (made.created, made.before, made.after) == (True, "", sha256(b"b\n"))
+    assert (changed.created, changed.after) == (False, sha256(b"1\n"))
+    assert (deleted.before, deleted.after) == (sha256(b"gone\n"), "")
+
+    ((b, a, gone),) = kept.told
+    assert kept.disk == [before], "a history is told before anything is touched"
+    assert {one.call_id for one in (b, a, gone)} == {"c1"}
+    assert (b.before, b.content) == (None, None)
+    assert b.after == FileFacts(sha256(b"b\n"), 2, 0o750)
+    assert a.path == f"{bench.cwd}/a"
+    assert a.content == b"one\ntwo\n"
+    assert a.before == FileFacts(sha256(b"one\ntwo\n"), 8, 0o640)
+    assert a.after == FileFacts(sha256(b"1\n"), 2, 0o640)
+    assert gone.after is None
+
+    await bench.edit("a", "1", "2")
+    assert kept.told[1][0].call_id == "call"
+    await bench.edit("new/b", "b", "c")
+    assert bench.state.view(f"{bench.cwd}/gone") is None
+    assert len(bench.state._locks) == 0
+
+
+async def test_nothing_to_write_is_no_change(bench: Workbench) -> None:
+    kept = Kept(bench)
+    bench = Workbench(Path(bench.cwd), state=FileReadState(history=kept))
+    await bench.read("a")
+    await bench.write("a", "one\ntwo\n")
+    await bench.state.change_all([wanted(bench, "missing", None)])
+    assert kept.told == []
+
+
+async def test_history_that_cannot_keep_it(bench: Workbench) -> None:
+    for error in (DiskFull("No space.", hint="Make some."), InvalidInput("No.")):
+        state = FileReadState(history=Kept(bench, error=error))
+        other = Workbench(Path(bench.cwd), state=state)
+        work = await three(other)
+        before = contents(bench)
+        with pytest.raises(ToolError, match="Nothing was changed"):
+            await state.change_all(work)
+        assert contents(bench) == before
+
+
+@pytest.mark.parametrize(
+    ("point", "nth"),
+    [
+        *((point, nth) for point in ("at.check", "at.dirsync") for nth in (1, 2, 3)),
+        *((point, nth) for point in ("at.write", "at.rename") for nth in (1, 2)),
+        ("at.remove", 1),
+    ],
+)
+async def test_failure_takes_back_what_was_done(bench: Workbench, point: str, nth: int) -> None:
+    bench.state._faults = Faults(name=point, nth=nth, action="eio")
+    work = await three(bench)
+    before = contents(bench)
+    with pytest.raises(ToolError):
+        await bench.state.change_all(work)
+    assert contents(bench) == before
+    bench.state._faults = None
+    await bench.state.change_all(work)
+    assert contents(bench) == {"new/b": b"b\n", "a": b"1\n"}
+
+
+async def test_what_cannot_be_taken_back_is_named(bench: Workbench) -> None:
+    class Broken(Faults):
+        @override
+        def act(self, point: str) -> None:
+            if point == "at.remove":
+                bench.put("a", "theirs\n")  # somebody is quicker
+            super().act(point)
+
+    bench.state._faults = Broken(name="at.remove", nth=1, action="eio")
+    work = await three(bench)
+    with pytest.raises(ToolError, match=r"change of 'a' could not be taken back"):
+        await bench.state.change_all(work)
+    assert contents(bench) == {"a": b"theirs\n", "gone": b"gone\n"}
+
+
+async def test_one_that_is_refused_refuses_all(bench: Workbench) -> None:
+    work = await three(bench)
+    bench.put("unread", "x")
+    before = contents(bench)
+    with pytest.raises(StaleFile, match="'unread'"):
+        await bench.state.change_all([*work, wanted(bench, "unread", b"y")])
+    with pytest.raises(InvalidInput, match="named twice"):
+        await bench.state.change_all([*work, wanted(bench, "./a", b"y")])
+    assert contents(bench) == before
+
+
+async def test_changes_that_share_files_do_not_wait_for_each_other(bench: Workbench) -> None:
+    for n in range(6):
+        bench.put(f"f{n}", "0")
+    order = [wanted(bench, f"f{n}", b"1", unseen=True) for n in range(6)]
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(bench.state.change_all(order[:: (-1) ** n]) for n in range(8)))
+    assert set(contents(bench).values()) == {b"1", b"one\ntwo\n"}
