@@ -29,7 +29,7 @@ from agent_sdk.compaction.plan import (
 )
 from agent_sdk.compaction.settings import CompactionSettings
 from agent_sdk.core.aio import TaskOwner
-from agent_sdk.core.errors import SessionReadOnly, ZpiError
+from agent_sdk.core.errors import Aborted, SessionReadOnly, StorageError, ZpiError
 from agent_sdk.core.usage import Usage
 from agent_sdk.loop.types import (
     AgentEvent,
@@ -100,11 +100,11 @@ class CompactionHook(Protocol):
     """Takes part in compactions."""
 
     async def before(self, event: PreCompact) -> PreCompactAnswer:
-        """Say whether it may happen. May raise ``ZpiError``, which makes it fail."""
+        """Say whether it may happen; a ``ZpiError`` makes it fail, as a bad summary does."""
         ...
 
     async def after(self, event: CompactionEnded) -> None:
-        """Hear how it ended; not called for one that did not begin."""
+        """Hear how it ended, unless it was stopped or could not be stored. Never raises."""
         ...
 
 
@@ -250,9 +250,12 @@ class SessionCompactor:
                     tell=tell,
                 )
                 ended = await attempt.make(talk, planned.plan, hook=self.hook)
+        except Aborted:
+            raise
         except ZpiError as error:
             ended = _ended(talk, "failed", error=str(error), code=error.code)
-            raise
+            if isinstance(error, StorageError):
+                raise
         finally:
             self._end(ended, tell)
         if self.hook is not None:
