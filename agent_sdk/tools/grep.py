@@ -43,7 +43,6 @@ from agent_sdk.tools.grep_output import GrepOutput, content_lines
 from agent_sdk.tools.grep_program import find_ripgrep, python_command, ripgrep_command
 from agent_sdk.tools.grep_search import (
     MAX_RESULTS,
-    MAX_SEARCH_SECONDS,
     SearchEnd,
     is_text,
     run_search,
@@ -61,6 +60,9 @@ from agent_sdk.tools.search_view import (
 
 MAX_FILE = 64 * 1024 * 1024
 """Bytes of a file that is searched."""
+
+MAX_SEARCH_SECONDS = 20.0
+"""Time for all programs of one search; the walk before has its own."""
 
 _DESCRIPTION = (
     "Search the contents of files with a regular expression. Returns the paths of files that"
@@ -153,6 +155,7 @@ class GrepTool(Tool):
             folder=scope.folder,
             output=output,
             enough=max(MAX_RESULTS, need),
+            seconds=MAX_SEARCH_SECONDS,
         )
         milliseconds = round((time.monotonic() - begun) * 1000)
         found = _Found(resolved, scope, output, end, milliseconds)
@@ -221,12 +224,14 @@ def _result(args: GrepInput, found: _Found, *, context: ToolContext) -> ToolResu
     output, mode = found.output, args.job.mode
     lines = _lines(args, found, cwd=context.cwd)
     dropped = any(file.lines is None for file in output.files.values())
-    at_least = bool(found.end.cut) or (mode == "content" and dropped)
+    around = bool(args.job.before or args.job.after)
+    at_least = bool(found.end.cut) or (mode == "content" and dropped and around)
     page = page_of(
         lines,
         offset=args.offset,
         limit=args.limit,
         budget=max(output_limit(context.model) - NOTICES, 256),
+        total=max(len(lines), output.results) if mode == "content" else None,
     )
     notices = [
         *page.notice("lines" if mode == "content" else "files", at_least=at_least),

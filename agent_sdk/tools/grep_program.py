@@ -7,17 +7,16 @@ time is over. Both are told the files one by one, so that what is searched does
 not depend on which of them it is.
 """
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import Struct
 
 from agent_sdk.core.environment import search_path
-from agent_sdk.tools import grep_child
 
 GrepMode: TypeAlias = Literal["content", "files", "count"]
 
@@ -100,10 +99,10 @@ def ripgrep_command(program: str, job: GrepJob) -> tuple[str, ...]:
 
 def python_command(job: GrepJob) -> tuple[str, ...]:
     """Return the command of the program that stands in for ripgrep."""
-    text = json.dumps(structs.asdict(job))
+    text = msgspec.json.encode(job).decode()
     if getattr(sys, "frozen", False):
         return (sys.executable, SEARCH_MODE, text)
-    folder = str(Path(grep_child.__file__).parent)
+    folder = str(Path(__file__).parent)
     return (sys.executable, "-I", "-S", "-c", _BOOT, folder, text)
 
 

@@ -17,7 +17,6 @@ from agent_sdk.tools.grep_program import batches
 
 logger = logging.getLogger("zpi.tools")
 
-MAX_SEARCH_SECONDS = 20.0
 MAX_RESULTS = 10_000
 """Results after which no further files are searched."""
 
@@ -50,7 +49,7 @@ async def run_search(
     folder: str,
     output: GrepOutput,
     enough: int,
-    seconds: float = MAX_SEARCH_SECONDS,
+    seconds: float,
 ) -> SearchEnd:
     """Search files until all are done, there is enough, or the time is over.
 

@@ -117,6 +117,17 @@ async def test_decide_never_asks(world: World) -> None:
     assert world.recorder.events == []
 
 
+def test_what_may_be_read_without_a_question(world: World) -> None:
+    deny = (Rule("read", "secret/*", "deny"),)
+    expected = [True, False, False]
+    paths = [f"{ROOT}/a.py", f"{ROOT}/.env", f"{ROOT}/secret/a.py"]
+    assert [world.make(user=deny).reads_freely(path) for path in paths] == expected
+    engine = world.make(user=deny, mode="bypassPermissions")
+    assert [engine.reads_freely(path) for path in paths] == [True, True, False]
+    assert [world.make(user=deny, mode="dontAsk").reads_freely(p) for p in paths] == expected
+    assert world.recorder.asked == []
+
+
 async def test_nobody_to_ask_is_a_denial_at_once_that_says_what_would_help(world: World) -> None:
     world.make(asker=None)
     decision = await world.engine.authorize(prepared(wants("bash", "ls; rm x")), world.signal)

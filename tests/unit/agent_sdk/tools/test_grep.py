@@ -16,7 +16,7 @@ from agent_sdk.core.errors import InvalidToolInput, ToolError
 from agent_sdk.core.process import ProcessOwner
 from agent_sdk.permissions.ruleset import PermissionLayers, evaluate_layers
 from agent_sdk.tools import grep as grep_module
-from agent_sdk.tools import grep_output, grep_program, grep_search
+from agent_sdk.tools import grep_output, grep_program
 from agent_sdk.tools.grep import GrepTool
 from agent_sdk.tools.grep_output import GrepOutput, shown_text
 from agent_sdk.tools.grep_pattern import read_expression
@@ -215,6 +215,19 @@ async def test_pages_are_honest(bench: Searcher) -> None:
         await bench.lines("word", offset=24)
 
 
+async def test_all_lines_are_counted_though_few_are_kept(
+    bench: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grep_output, "_KEPT", 5)
+    for number in range(9):
+        bench.put(f"f{number}", "word\nx\nword\n")
+    shown = "[Shown: 4-5 of 18 lines. Continue with offset=5.]"
+    page = {"head_limit": 2, "offset": 3}
+    assert await bench.lines("word", **page) == ["f1:3:word", "f2:1:word", shown]
+    around = await bench.lines("word", context=1, **page)
+    assert "of at least" in around[-1]
+
+
 async def test_no_more_programs_are_started_when_there_is_enough(
     bench: Searcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +288,7 @@ async def test_what_is_not_there_is_an_error(slow_bench: Searcher) -> None:
 
 @POSIX
 async def test_a_pipe_is_not_opened(slow_bench: Searcher) -> None:
+    assert sys.platform != "win32"
     os.mkfifo(slow_bench.at("pipe"))
     assert await slow_bench.grep("x") == "Nothing matches in '.'."
     with pytest.raises(ToolError, match="neither a folder nor a regular file"):
@@ -287,8 +301,7 @@ async def test_a_pipe_is_not_opened(slow_bench: Searcher) -> None:
 async def test_a_pattern_that_never_ends_is_ended(
     slow_bench: Searcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grep_search, "MAX_SEARCH_SECONDS", 0.5)
-    monkeypatch.setitem(grep_search.run_search.__kwdefaults__, "seconds", 0.5)
+    monkeypatch.setattr(grep_module, "MAX_SEARCH_SECONDS", 0.5)
     slow_bench.put("a", "first\n")
     slow_bench.put("b", "a" * 64 + "!\n")
     text = await slow_bench.grep("first|(a+)+$")
@@ -320,7 +333,7 @@ async def test_a_stop_ends_the_program(slow_bench: Searcher, processes: ProcessO
 async def test_a_program_that_refuses_is_quoted(tmp_path: Path, processes: ProcessOwner) -> None:
     fast = Searcher(tmp_path, processes, ripgrep=RIPGREP)
     fast.put("a", "x")
-    with pytest.raises(ToolError, match="The search failed: .*size limit"):
+    with pytest.raises(ToolError, match=r"The search failed: .*size limit"):
         await fast.grep(r"(?:\w{1000}){1000}")
 
 
