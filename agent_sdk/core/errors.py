@@ -19,6 +19,7 @@ One tree, so that a caller can tell what it may do about a failure:
         - SessionLocked
         - SessionDamaged
         - SessionReadOnly
+        - ForkFailed
         - FileConflict
       + ToolError               told to the model as the call's result
         - InvalidToolInput
@@ -181,6 +182,21 @@ class SessionReadOnly(StorageError):
     """The session may be read only (newer format, or a writer that failed)."""
 
     code = "session_read_only"
+
+
+class ForkFailed(StorageError):
+    """A session could not be forked; the source is as it was.
+
+    Attributes:
+        session_id: Id that the fork would have had: what could not be cleaned
+            up, if anything, has it in its name.
+    """
+
+    code = "fork_failed"
+
+    def __init__(self, message: str, *, session_id: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.session_id = session_id
 
 
 class FileConflict(StorageError):
