@@ -222,11 +222,6 @@ class SessionCompactor:
             SessionReadOnly: If the session is not open for writing.
             StorageError: If the record could not be stored.
         """
-        if self._manager.read_only:
-            raise SessionReadOnly(
-                f"The session {self._manager.session_id!r} cannot be compacted.",
-                hint="It was closed, is damaged or of a newer format, or its disk failed.",
-            )
         talk = self._snapshot(asking)
         settings = self.settings.protecting(
             request.protected_queries, request.tool_protected_queries
@@ -264,6 +259,11 @@ class SessionCompactor:
 
     def _snapshot(self, asking: Asking) -> Conversation:
         """Return the conversation with all that a plan needs; it does not change any more."""
+        if self._manager.read_only:
+            raise SessionReadOnly(
+                f"The session {self._manager.session_id!r} cannot be compacted.",
+                hint="It was closed, is damaged or of a newer format, or its disk failed.",
+            )
         talk = self.conversation(asking)
         return structs.replace(
             talk,

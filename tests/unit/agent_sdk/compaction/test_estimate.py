@@ -17,6 +17,7 @@ from agent_sdk.providers.base import PromptSection, ToolSpec
 from agent_sdk.providers.messages import (
     DocumentBlock,
     ImageBlock,
+    Message,
     OpaqueBlock,
     RedactedThinkingBlock,
     TextBlock,
@@ -83,7 +84,7 @@ USAGE = Usage(input_tokens=500, output_tokens=100, cache_read_input_tokens=400)
 
 
 def test_what_came_after_a_measured_answer_is_estimated() -> None:
-    messages = [ask("x" * 9_000), say("", "c", usage=USAGE), got("c", "y" * 360)]
+    messages: list[Message] = [ask("x" * 9_000), say("", "c", usage=USAGE), got("c", "y" * 360)]
     tokens = context_tokens(messages, model=SMALL, system=[PromptSection("a", "x" * 999)])
     assert (tokens.measured, tokens.measured_at) == (1_000, 1)
     assert 100 <= tokens.estimated <= 120
@@ -91,7 +92,7 @@ def test_what_came_after_a_measured_answer_is_estimated() -> None:
 
 
 def test_figures_from_before_a_compaction_do_not_count() -> None:
-    messages = [ask("summary", "summary"), say("", "c", usage=USAGE), got("c")]
+    messages: list[Message] = [ask("summary", "summary"), say("", "c", usage=USAGE), got("c")]
     tokens = context_tokens(messages, model=SMALL, fresh_from=3)
     assert (tokens.measured, tokens.measured_at) == (0, -1)
     assert tokens.estimated < 100
@@ -103,7 +104,7 @@ def test_figures_of_another_model_do_not_count() -> None:
 
 
 def test_a_server_that_tells_only_its_output_has_not_measured() -> None:
-    messages = [ask("a"), say("b", usage=Usage(output_tokens=7))]
+    messages: list[Message] = [ask("a"), say("b", usage=Usage(output_tokens=7))]
     assert context_tokens(messages, model=SMALL).measured == 0
 
 

@@ -176,7 +176,7 @@ def test_too_many_queries_are_halved() -> None:
 
 def test_not_right_after_a_compaction_that_left_it_full() -> None:
     summary = summary_message(summary_text(Parts(words(4_000))))
-    messages = [summary, ask("a"), say("b")]
+    messages: list[Message] = [summary, ask("a"), say("b")]
     talk = conversation(messages, fresh_from=1)
     result = plan_compaction(talk, model=SMALL, settings=DEFAULT, reason="threshold")
     assert (result.plan, result.why) == (None, "too_soon")

@@ -1,5 +1,7 @@
 """A request that does not fit the model: the owner may make room, once for each turn."""
 
+from typing_extensions import override
+
 from agent_sdk.core.aio import AbortSignal
 from agent_sdk.core.errors import ProviderError
 from agent_sdk.testing.provider import ScriptedProvider, answer, failure, text, tool_call
@@ -71,6 +73,7 @@ async def test_a_stop_while_room_is_made_ends_the_run() -> None:
     signal = AbortSignal()
 
     class Stopping(FakePorts):
+        @override
         async def on_overflow(self, error: ProviderError) -> bool:
             signal.abort("enough")
             return True

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from agent_sdk.compaction.compact import SummaryDelta
 from agent_sdk.compaction.rewrite import CLEARED, parts_of
@@ -77,8 +78,10 @@ def is_summary_request(request: ModelRequest) -> bool:
 
 async def filled(manager: SessionManager, messages: list[Message]) -> None:
     for message in messages:
-        answered = isinstance(message, AssistantMessage)
-        await manager.append(assistant_record(message) if answered else user_record(message))
+        if isinstance(message, AssistantMessage):
+            await manager.append(assistant_record(message))
+        else:
+            await manager.append(user_record(message))
 
 
 SIX = turns(*"abcdef", size=150)
@@ -392,6 +395,7 @@ async def test_a_hook_may_refuse(tmp_path: Path) -> None:
 
 async def test_a_hook_that_fails_changes_nothing(tmp_path: Path) -> None:
     class Failing(Hook):
+        @override
         async def before(self, event: PreCompact) -> PreCompactAnswer:
             raise InvalidInput("The hook is broken.")
 
