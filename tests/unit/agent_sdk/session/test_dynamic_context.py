@@ -194,8 +194,10 @@ Keys = st.sampled_from(["a", "b", "c"])
 States = st.dictionaries(Keys, st.sampled_from(["1", "2", " ", "withdrawn"]), max_size=3)
 
 
-@given(st.lists(st.tuples(States, st.integers(0, 3)), max_size=8))
-def test_what_is_told_always_comes_to_what_is(steps: list[tuple[dict[str, str], int]]) -> None:
+@given(st.lists(st.tuples(States, st.integers(0, 3), st.integers(0, 4)), max_size=8))
+def test_what_is_told_always_comes_to_what_is(
+    steps: list[tuple[dict[str, str], int, int]],
+) -> None:
     """However the view is cut in between, the model ends up with exactly what holds."""
     messages: list[Message] = []
     uuids: list[str] = []
@@ -207,11 +209,16 @@ def test_what_is_told_always_comes_to_what_is(steps: list[tuple[dict[str, str], 
         emit=lambda notice: None,
     )
     count = 0
-    for state, cut in steps:
+    for state, cut, others in steps:
         now.clear()
         now.update(state)
         if cut:
             del messages[-cut:], uuids[-cut:]
+        prompts = [UserMessage(content=(TextBlock("hi"),), origin=Origin("human"))] * others
+        for message in prompts:
+            count += 1
+            messages.append(message)
+            uuids.append(f"u{count}")
         added = context.updates()
         for message in added:
             count += 1

@@ -266,6 +266,20 @@ async def test_at_most_three_in_a_row_and_the_user_is_told(tmp_path: Path) -> No
     assert [t.stop_hook_active for t in never_enough.told] == [False, True, True, True] * 2
 
 
+async def test_a_new_prompt_begins_a_new_row(tmp_path: Path) -> None:
+    provider = ScriptedProvider(*[answer(f"{n}") for n in range(8)])
+    hooked = Hooked(
+        in_memory(tmp_path),
+        provider,
+        plugin("a", stop(Says(StopVerdict(feedback="More.")))),
+        max_turns=3,
+    )
+    async with hooked.session as session:
+        assert (await session.prompt("go")).status == "max_turns"
+        assert (await session.prompt("again")).status == "max_turns"
+    assert hooked.notices == []
+
+
 async def test_several_handlers_speak_in_order_before_a_queued_prompt(tmp_path: Path) -> None:
     wait = Gate()
     provider = ScriptedProvider(answer(text("One.", wait)), answer("Two."), answer("Three."))

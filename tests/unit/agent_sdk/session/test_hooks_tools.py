@@ -8,6 +8,7 @@ import pytest
 
 from agent_sdk.core.aio import AbortSignal
 from agent_sdk.core.ids import RandomIds, SystemClock
+from agent_sdk.loop.tool_calls import input_hash
 from agent_sdk.loop.types import PermissionAsked, ToolContext, ToolFinished, ToolStarted
 from agent_sdk.permissions.engine import PermissionReply
 from agent_sdk.plugins.types import AddContext, Hook, HookInput, PromptVerdict, ToolVerdict
@@ -269,7 +270,8 @@ async def test_live_and_replayed_are_the_same_after_a_replacement(
     live = [e for e in one.events if isinstance(e, ToolFinished)]
     assert [e for e in replayed if isinstance(e, ToolFinished)] == live
     assert live[0].call.input == other
-    assert len(journal) == 1
+    ran = input_hash(live[0].call)
+    assert [record.input_hash for record in journal] == [ran]
 
 
 # ------------------------------------------------------------------------- post
@@ -288,10 +290,7 @@ async def test_context_comes_behind_the_whole_batch_in_the_order_of_the_calls(
             second_done.set()
         return AddContext(context=(f"about {path}",))
 
-    early = Says(ToolVerdict(context=("before",)), None)
-    one = hooked(
-        project, plugin("a", pre(early), post(slow_first)), calls=[read("a.txt"), read("b.txt")]
-    )
+    one = hooked(project, plugin("a", post(slow_first)), calls=[read("a.txt"), read("b.txt")])
     async with one.session as session:
         await session.prompt("go")
     sent = one.manager.state.messages
@@ -302,11 +301,10 @@ async def test_context_comes_behind_the_whole_batch_in_the_order_of_the_calls(
         "result",
         "hook",
         "hook",
-        "hook",
         "assistant",
     ]
     told = texts(sent, "hook")
-    assert ["before" in told[0], "about a.txt" in told[1], "about b.txt" in told[2]] == [True] * 3
+    assert ["about a.txt" in told[0], "about b.txt" in told[1]] == [True, True]
 
 
 async def test_what_a_post_handler_does_leaves_the_result_the_file_and_the_journal(
