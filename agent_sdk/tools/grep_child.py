@@ -8,6 +8,7 @@ Only the standard library is imported: it starts without anything else.
 
 import base64
 import codecs
+import io
 import json
 import os
 import re
@@ -39,8 +40,8 @@ def main(job_text: str, paths: list[str]) -> int:
     found = trouble = False
     for path in paths:
         try:
-            with open(path, "rb") as file:  # noqa: PTH123 - starts faster without pathlib
-                text = _decode(file.read())
+            with io.FileIO(path) as file:
+                text = _decode(file.readall())
         except OSError:
             trouble = True
             continue

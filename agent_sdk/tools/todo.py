@@ -153,7 +153,7 @@ class TodoTool(Tool):
     async def execute(self, args: tuple[TodoEntry, ...], context: ToolContext) -> ToolResult:
         before = self._store.items()
         entries = with_ids(args, before)
-        await self._store.replace(entries)
+        await self._store.replace(items=entries)
         return ToolResult(
             content=summary(entries),
             details={"todos": [_stored(entry) for entry in entries]},
