@@ -283,8 +283,7 @@ def replace_at(
         folder: Its folder.
         name: Its name there.
         data: The new contents.
-        existing: Status of the file that is replaced; None if there must be
-            none.
+        existing: Status of the replaced file; None if there must be none.
         check: Called right before the rename; raises if the file is no
             longer the one that was looked at.
         mode: Permission bits (of 0o777) that it shall have; None for those
@@ -305,10 +304,7 @@ def replace_at(
     try:
         try:
             _write_all(fd, data, faults)
-            if existing is not None:
-                _keep_attributes(folder, name, fd=fd, existing=existing)
-            if mode is not None and sys.platform != "win32":
-                os.fchmod(fd, mode & 0o777)
+            _set_attributes(folder, name, fd=fd, existing=existing, mode=mode)
             _point(faults, "at.sync")
             sync_fd(fd)
             status = os.fstat(fd)
@@ -453,6 +449,15 @@ def _sync_folder(folder: int) -> None:
         sync_fd(fd)
     finally:
         os.close(fd)
+
+
+def _set_attributes(
+    folder: Folder, name: str, *, fd: int, existing: os.stat_result | None, mode: int | None
+) -> None:
+    if existing is not None:
+        _keep_attributes(folder, name, fd=fd, existing=existing)
+    if mode is not None and sys.platform != "win32":
+        os.fchmod(fd, mode & 0o777)
 
 
 def _keep_attributes(folder: Folder, name: str, *, fd: int, existing: os.stat_result) -> None:

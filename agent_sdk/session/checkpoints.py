@@ -1,13 +1,11 @@
-"""Files as they were before the session changed them, and the way back.
+"""The way back to what files were before the session changed them.
 
-``SessionFileHistory`` is what the file tools tell of each change: what the
-file was is kept, and a record is stored, before the file is touched.
-
-``FileRewind`` takes changes back, to how the files were when a prompt was
-sent: ``preview`` says what would happen and what stands in the way,
-``commit`` does it, all of it or nothing. What somebody else has done to a
-file is never overwritten. A rewind is itself a change of files, recorded as
-such, so it can be taken back with the same bytes.
+``session.file_history`` keeps what the file tools change. ``FileRewind`` takes
+changes back, to how the files were when a prompt was sent: ``preview`` says
+what would happen and what stands in the way, ``commit`` does it, all of it or
+nothing. What somebody else has done to a file is never overwritten. A rewind
+is itself a change of files, recorded as such, so it can be taken back with the
+same bytes.
 
 While files are being put back, ``rewind.json`` in the checkpoint store says
 what is being done. It is there before the first file changes and goes when
@@ -42,7 +40,6 @@ from agent_sdk.session.rewind_files import GONE, FileLook, disk_state, plain_pat
 from agent_sdk.session.rewind_journal import (
     RewindJournal,
     RewindPlan,
-    change_record,
     decode_plan,
     put_back,
     rewind_records,
@@ -58,7 +55,6 @@ from agent_sdk.session.rewind_plan import (
     prompt_place,
     rewind_to_undo,
 )
-from agent_sdk.tools.file_history import PendingChange
 from agent_sdk.tools.file_state import FileReadState, Wanted, in_thread
 from agent_sdk.tools.path_text import portable
 
@@ -79,29 +75,6 @@ class Checkpoint(Struct, frozen=True):
     text: str
     timestamp: str
     files: int
-
-
-class SessionFileHistory:
-    """Keeps what the file tools change; a ``tools.file_history.FileHistory``.
-
-    Args:
-        manager: Where the records go.
-        store: Where the contents go.
-    """
-
-    def __init__(self, *, manager: SessionManager, store: CheckpointStore) -> None:
-        self._manager = manager
-        self._store = store
-
-    async def before_change(self, changes: Sequence[PendingChange]) -> None:
-        """Keep the contents and store the records; see the protocol.
-
-        A content for which there is no room is not kept: the change can then
-        not be taken back, and a preview says so.
-        """
-        contents = [change.content for change in changes if change.content is not None]
-        await in_thread(lambda: [self._store.put(content) for content in contents])
-        await self._manager.append(*map(change_record, changes))
 
 
 class FileRewind:
@@ -234,8 +207,8 @@ class FileRewind:
     async def recover(self) -> Notice | None:
         """Settle a rewind in which the process ended; return what a person should know.
 
-        Raises:
-            StorageError: If it cannot be done now; it can be tried again.
+        One that cannot be settled now does not keep the session from being
+        used: the notice says so, and the next rewind or opening tries again.
         """
         return await self._to_its_end(self._recover(), name="recover")
 
@@ -331,7 +304,11 @@ class FileRewind:
         async with self._lock:
             if self._manager.read_only:
                 return None
-            return await self._settle()
+            try:
+                return await self._settle()
+            except StorageError as error:
+                text = f"A rewind of files that was interrupted cannot be settled now: {error}"
+                return Notice("error", "rewind_unsettled", text)
 
     async def _settle(self) -> Notice | None:
         """Finish or take back the rewind of which there is a plan, if there is one."""

@@ -8,26 +8,13 @@ from msgspec import Struct
 
 from agent_sdk.core.errors import FileConflict, StorageError
 from agent_sdk.session.checkpoint_store import CheckpointStore, keep
+from agent_sdk.session.file_history import change_record
 from agent_sdk.session.file_log import RewindMark, mark_record
-from agent_sdk.session.records import FileChangeRecord, FileVersion, KnownRecord, RewindRecord
+from agent_sdk.session.records import FileChangeRecord, KnownRecord, RewindRecord
 from agent_sdk.session.rewind_plan import Hash
-from agent_sdk.tools.file_history import FileFacts, PendingChange
+from agent_sdk.tools.file_history import PendingChange
 from agent_sdk.tools.file_state import Plan, Planned, in_thread, sha256
 from agent_sdk.tools.path_text import portable
-
-
-def change_record(change: PendingChange) -> FileChangeRecord:
-    """Return the record of a change."""
-    return FileChangeRecord(
-        path=portable(change.path),
-        tool_use_id=change.call_id,
-        before=_version(change.before),
-        after=_version(change.after),
-    )
-
-
-def _version(facts: FileFacts | None) -> FileVersion | None:
-    return None if facts is None else FileVersion(facts.sha256, facts.size, facts.mode)
 
 
 class RewindPlan(Struct, frozen=True, kw_only=True):

@@ -220,7 +220,7 @@ class FileReadState:
                 await held.enter_async_context(self._lock(key))
             works = [self._work(one) for one in wanted]
             try:
-                await in_thread(lambda: [work.prepare() for work in works])
+                await in_thread(lambda: _prepare_all(works))
                 if history is not None:
                     await _tell(history, works, call_id)
                 done = await in_thread(lambda: _commit_all(works))
@@ -268,6 +268,11 @@ async def _tell(history: FileHistory, works: Sequence["_Change"], call_id: str) 
             f"Nothing was changed, since what the files are now could not be kept: {error.message}",
             hint=error.hint,
         ) from error
+
+
+def _prepare_all(works: Sequence["_Change"]) -> None:
+    for work in works:
+        work.prepare()
 
 
 def _commit_all(works: Sequence["_Change"]) -> list[tuple[FileChange, os.stat_result | None]]:

@@ -16,7 +16,8 @@ from agent_sdk.session.checkpoint_store import (
     MemoryCheckpoints,
     checkpoints_folder,
 )
-from agent_sdk.session.checkpoints import FileRewind, SessionFileHistory
+from agent_sdk.session.checkpoints import FileRewind
+from agent_sdk.session.file_history import SessionFileHistory
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.tools.file_state import FileReadState
 from tests.support.file_tools import Workbench

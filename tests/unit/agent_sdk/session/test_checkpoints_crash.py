@@ -249,8 +249,33 @@ async def test_damaged_plan_is_said(tmp_path: Path) -> None:
     first = await begin(tmp_path)
     async with opened(tmp_path) as bench:
         bench.store.set_plan(b"{")
-        with pytest.raises(StorageError, match=r"damaged.*rewind\.json"):
-            await bench.rewind.recover()
+        notice = await bench.rewind.recover()
+        assert notice is not None
+        assert notice.code == "rewind_unsettled"
+        assert "damaged" in notice.text
+        assert "rewind.json" in notice.text
         with pytest.raises(StorageError, match="damaged"):
             await bench.back(first)
         assert bench.files() == NEW
+
+
+async def test_file_that_cannot_be_put_back_now(tmp_path: Path) -> None:
+    """It is tried again, and until then there is no other rewind."""
+    first = await begin(tmp_path)
+    assert not await cut_rewind(tmp_path, first, Cut(2, "at.dirsync"))
+    async with opened(tmp_path, ids=CountingIds(700_000)) as bench:
+        changed = [name for name in ("a", "b") if bench.files().get(name) == OLD[name]]
+        for name in changed:
+            bench.tools.at(name).chmod(0o444)
+        assert changed
+        notice = await bench.rewind.recover()
+        assert notice is not None
+        assert notice.code == "rewind_unsettled"
+        with pytest.raises(StorageError, match="read-only"):
+            await bench.back(first, what="conversation")
+        for name in changed:
+            bench.tools.at(name).chmod(0o644)
+        notice = await bench.rewind.recover()
+        assert notice is not None
+        assert notice.code == "rewind_taken_back"
+        await there_and_back(bench, first)
