@@ -18,16 +18,17 @@ from agent_sdk.core.ids import Clock, Ids, RandomIds, SystemClock
 from agent_sdk.core.process import ProcessOwner
 from agent_sdk.loop.types import Notice, Rule
 from agent_sdk.permissions.engine import Asker
-from agent_sdk.permissions.modes import PermissionMode, parse_mode
+from agent_sdk.permissions.modes import parse_mode
 from agent_sdk.permissions.tool_list import rules_from_tool_list
 from agent_sdk.providers.endpoints import secret_variables
 from agent_sdk.providers.local_models import LocalModels, choose_model
 from agent_sdk.providers.registry import ModelRegistry, load_registry
 from agent_sdk.providers.runtime import ModelRuntime
 from agent_sdk.providers.transport import stop_searches
-from agent_sdk.session.agent_session import AgentSession
+from agent_sdk.session.builtins import everyday_tools
+from agent_sdk.session.create import CreatedSession, create_agent_session
 from agent_sdk.session.manager import SessionManager
-from agent_sdk.session.native import native_session, user_home
+from agent_sdk.session.native import user_home
 from agent_sdk.session.paths import agent_dir
 from agent_sdk.session.settings import Settings, load_settings
 
@@ -190,22 +191,10 @@ def session_rules(args: Args, *, cwd: str, home: str) -> tuple[Rule, ...]:
     )
 
 
-def permission_mode(args: Args, settings: Settings, recorded: str) -> PermissionMode:
-    """Return the mode: as given, as the session has it, as set, or to ask.
-
-    A session's bypass does not outlive the run it was given for.
-    """
-    if args.permission_mode:
-        return parse_mode(args.permission_mode)
-    if recorded and recorded != "bypassPermissions":
-        return parse_mode(recorded)
-    return settings.permission_mode or "default"
-
-
 class Built(Struct, frozen=True):
     """A session that is ready, and what its user should know first."""
 
-    session: AgentSession
+    created: CreatedSession
     notices: tuple[Notice, ...]
 
 
@@ -219,7 +208,7 @@ async def build_session(
 ) -> Built:
     """Build the session of a history that is open for writing.
 
-    The history is closed with the session; ``asker`` None means that nobody
+    ``asker`` None means that nobody
     can be asked; ``stack`` takes what must be closed.
 
     Raises:
@@ -238,23 +227,24 @@ async def build_session(
         recorded=state.model or None,
         configured=settings.model or None,
     )
-    session = native_session(
-        manager=manager,
-        provider=runtime.create_provider(model),
+    created = await create_agent_session(
+        session_manager=manager,
+        model_runtime=runtime,
         model=model,
         processes=processes,
         environ=around.environ,
+        agent_dir=around.agent_dir,
         settings=settings,
+        tools=everyday_tools(model),
         rules=session_rules(args, cwd=manager.cwd, home=user_home(around.environ)),
-        mode=permission_mode(args, settings, state.permission_mode),
+        permission_mode=parse_mode(args.permission_mode) if args.permission_mode else None,
         asker=asker,
-        protected=(around.agent_dir,),
         ids=around.ids,
         clock=around.clock,
-        thinking_level=args.thinking or state.thinking_level or settings.thinking,
+        thinking_level=args.thinking or "",
         max_turns=args.max_turns,
     )
-    stack.push_async_callback(session.aclose)
+    stack.push_async_callback(created.session.aclose)
     statement = local.statement(model)
     told = (Notice("info", "embedded_model", statement),) if statement else ()
-    return Built(session, (*settings.notices, *manager.notices, *told))
+    return Built(created, (*created.notices, *told))

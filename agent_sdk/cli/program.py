@@ -82,7 +82,8 @@ class Program:
             built = await compose.build_session(
                 self._args, around, manager=manager, asker=self._asker(), stack=stack
             )
-            session = built.session
+            session = built.created.session
+            prompt = built.created.assembly.expand(prompt)
             writer = self._writer(session, around)
             if self._lost is not None:
                 raise self._lost  # nothing has begun, and nobody would hear of it

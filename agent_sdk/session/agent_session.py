@@ -6,12 +6,11 @@ queued, or steered into the run.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Self
 
-from msgspec import UNSET, structs
-
 from agent_sdk.core.aio import AbortSignal
-from agent_sdk.core.errors import InvalidInput, StorageError
+from agent_sdk.core.errors import InvalidInput
 from agent_sdk.core.ids import Clock, Ids
 from agent_sdk.loop.run import Run
 from agent_sdk.loop.types import CompactionEnded, LoopConfig, RunEnded, Tool, ToolResult
@@ -25,21 +24,15 @@ from agent_sdk.session.compacting import Asking, CompactionEvents, CompactionReq
 from agent_sdk.session.context_control import ContextControl
 from agent_sdk.session.context_usage import ContextUsage
 from agent_sdk.session.dynamic_context import DynamicContext
-from agent_sdk.session.history import SessionState
 from agent_sdk.session.hub import EventHub, Subscriber
 from agent_sdk.session.inbox import SessionInbox, input_message
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.plugin_parts import compaction_hook
 from agent_sdk.session.records import (
-    KnownRecord,
-    ModelChangeRecord,
-    PermissionModeChangeRecord,
     RunRecord,
-    StoredSection,
-    SystemRecord,
-    ThinkingLevelChangeRecord,
 )
 from agent_sdk.session.run_ports import SessionPorts
+from agent_sdk.session.run_records import changed_settings, record_end
 from agent_sdk.session.tool_session import ToolSession
 from agent_sdk.tools.registry import tool_specs, tools_by_name
 
@@ -70,6 +63,7 @@ class AgentSession:
 
     Attributes:
         context: What fills the model's context, and making room there.
+        owned: Closed with the session, last: its history, unless it is set to else.
 
     Raises:
         InvalidInput: If two tools have the same name.
@@ -109,6 +103,8 @@ class AgentSession:
         self._inbox = SessionInbox()
         self._hooks = hooks
         self._blocks = blocks
+        self.owned = AsyncExitStack()
+        self.owned.push_async_callback(manager.close)
         self._busy = Busy()
         self.context = ContextControl(
             manager=manager, emit=hub.emit, asking=self._asking, busy=self._busy
@@ -200,7 +196,7 @@ class AgentSession:
             asking=self._asking,
             context=self._blocks.updates if self._blocks else tuple,
             before_first=(
-                *_changes(self.manager.state, self._asking(), mode=self.permissions.mode),
+                *changed_settings(self.manager.state, self._asking(), mode=self.permissions.mode),
                 RunRecord(event="start", run_id=run_id),
             ),
         )
@@ -224,7 +220,7 @@ class AgentSession:
             signal=signal,
             clock=self._clock,
         )
-        end = await _record_end(self.manager, await run.run(prompts), begun=ports.begun)
+        end = await record_end(self.manager, await run.run(prompts), begun=ports.begun)
         self._hub.emit(end)
         return end
 
@@ -328,8 +324,17 @@ class AgentSession:
         self.model, self._bound, self._thinking_level = model, bound, thinking_level
         await old.aclose()
 
+    def use_prompt(self, system: tuple[PromptSection, ...]) -> None:
+        """Use another system prompt from the next run on.
+
+        Raises:
+            InvalidInput: If a run is going on.
+        """
+        self._busy.check()
+        self._system = system
+
     async def aclose(self) -> None:
-        """Release the provider, open questions and the history; may be called twice.
+        """Release the provider, open questions and what the session owns; may be called twice.
 
         Raises:
             InvalidInput: If a run is going on: abort it and await it first.
@@ -341,58 +346,10 @@ class AgentSession:
             await self.permissions.aclose()
             await self._provider.aclose()
         finally:
-            await self.manager.close()
+            await self.owned.aclose()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-def _changes(state: SessionState, asking: Asking, *, mode: str) -> list[KnownRecord]:
-    """Return the records that say what is in force now and was not before."""
-    model, tools = asking.model, tuple(spec.name for spec in asking.tools)
-    changes: list[KnownRecord] = []
-    if state.model != model.key:
-        changes.append(ModelChangeRecord(provider=model.provider, model=model.id, api=model.api))
-    if state.thinking_level != asking.thinking_level:
-        changes.append(ThinkingLevelChangeRecord(thinking_level=asking.thinking_level))
-    if state.permission_mode != mode:
-        changes.append(PermissionModeChangeRecord(mode=mode))
-    sections = tuple(StoredSection(s.name, s.text) for s in asking.system)
-    changed = tuple(state.sections) != asking.system
-    if changed or set(state.tools) != set(tools):
-        system = SystemRecord(
-            tools_added=tuple(t for t in tools if t not in state.tools),
-            tools_removed=tuple(t for t in state.tools if t not in tools),
-            sections=sections if changed else UNSET,
-        )
-        changes.append(system)
-    return changes
-
-
-async def _record_end(manager: SessionManager, end: RunEnded, *, begun: bool) -> RunEnded:
-    """Store how the run ended; a run whose end cannot be stored has failed."""
-    if not begun:  # there is no start that an end could belong to
-        return end
-    try:
-        await manager.append(_end_record(end))
-    except StorageError as error:
-        if end.status == "error":  # the first failure says more, and this one often follows from it
-            return end
-        return structs.replace(end, status="error", error_code=error.code, error=str(error))
-    return end
-
-
-def _end_record(end: RunEnded) -> RunRecord:
-    failed = end.status == "error"
-    return RunRecord(
-        event="end",
-        run_id=end.run_id,
-        status=end.status,
-        turns=end.turns,
-        usage=end.usage,
-        error_code=end.error_code if failed else "",
-        error=end.error if failed else "",
-    )

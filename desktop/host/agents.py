@@ -21,8 +21,9 @@ from agent_sdk.host import (
     SettingsDamaged,
     change_model,
     choose_model,
+    create_agent_session,
+    everyday_tools,
     load_settings,
-    native_session,
     parse_mode,
     user_home,
 )
@@ -74,6 +75,7 @@ class Agents:
         self._ids = ids
         self._clock = clock
         self._runtimes: dict[str, object] = {}
+        self._notices: dict[str, tuple[Notice, ...]] = {}
         self._told: set[str] = set()
 
     async def ready(self, session: HostSession) -> AgentSession:
@@ -97,15 +99,15 @@ class Agents:
         settings = self.settings(session.project.path)
         model = await self.model(session, settings)
         thinking = session.thinking or session.manager.state.thinking_level or settings.thinking
-        if session.agent is None:
-            session.agent = self._make(session, settings, model=model, thinking=thinking)
+        agent = session.agent
+        if agent is None:
+            agent = await self._make(session, settings, model=model, thinking=thinking)
+            session.agent = agent
         elif self._changed(session, model):
             provider = self._models.runtime.create_provider(model)
-            await change_model(
-                session.agent, provider=provider, model=model, thinking_level=thinking
-            )
+            await change_model(agent, provider=provider, model=model, thinking_level=thinking)
         self._runtimes[session.id] = (self._models.runtime, model, thinking)
-        return session.agent
+        return agent
 
     async def model(self, session: HostSession, settings: Settings | None = None) -> Model:
         """Return the model that the session's next run would use.
@@ -145,8 +147,8 @@ class Agents:
             return ()
         self._told.add(session.id)
         said = self._local.statement(session.agent.model)
-        refused = self.settings(session.project.path).notices
-        return (*refused, Notice("info", "embedded_model", said)) if said else refused
+        found = self._notices.pop(session.id, ())
+        return (*found, Notice("info", "embedded_model", said)) if said else found
 
     def _changed(self, session: HostSession, model: Model) -> bool:
         last = self._runtimes.get(session.id)
@@ -158,23 +160,26 @@ class Agents:
             and (not thinking or last[2] == thinking)
         )
 
-    def _make(
+    async def _make(
         self, session: HostSession, settings: Settings, *, model: Model, thinking: str
     ) -> AgentSession:
-        agent = native_session(
-            manager=session.manager,
-            provider=self._models.runtime.create_provider(model),
+        created = await create_agent_session(
+            session_manager=session.manager,
+            model_runtime=self._models.runtime,
             model=model,
             processes=self._processes,
             environ=self._environ,
+            agent_dir=self._user_dir,
             settings=settings,
-            rules=(),
-            mode=parse_mode(self._sessions.mode(session)),
+            tools=everyday_tools(model),
+            permission_mode=parse_mode(self._sessions.mode(session)),
             asker=self._asker,
-            protected=(self._data, self._user_dir),
+            protected=(self._data,),
             ids=self._ids,
             clock=self._clock,
             thinking_level=thinking,
         )
-        agent.subscribe(session.feed.take)
-        return agent
+        created.session.subscribe(session.feed.take)
+        known = session.manager.notices  # told when it was opened
+        self._notices[session.id] = tuple(n for n in created.notices if n not in known)
+        return created.session

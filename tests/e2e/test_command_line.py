@@ -87,7 +87,7 @@ async def test_stream_json_tells_everything(cli: Cli, api: WireApi) -> None:
     assert len({m["uuid"] for m in messages}) == len(messages)
     assert (messages[0]["type"], messages[0]["subtype"]) == ("system", "init")
     assert messages[0]["cwd"] == os.path.realpath(cli.project)
-    assert messages[0]["tools"] == ["read", "write", "edit", "bash"]
+    assert messages[0]["tools"] == ["read", "write", "edit", "bash", "glob", "grep", "todo"]
     assert [m["type"] for m in messages].count("result") == 1
     assert messages[-1]["type"] == "result"
 
