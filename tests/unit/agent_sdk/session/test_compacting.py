@@ -38,6 +38,7 @@ from agent_sdk.session.compacting import (
     PreCompact,
     PreCompactAnswer,
     SessionCompactor,
+    fresh_from,
 )
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.records import RewindRecord, assistant_record, user_record
@@ -580,3 +581,27 @@ async def test_what_fills_the_context_is_told_without_the_model(tmp_path: Path) 
         assert "summary" in {c.kind for c in after.categories}
         assert after.used == sum(c.estimated_tokens for c in after.categories)
     assert len(provider.requests) == 3
+
+
+async def test_figures_from_before_a_compaction_tell_nothing_about_what_is_left(
+    tmp_path: Path,
+) -> None:
+    manager = await on_disk(tmp_path, tmp_path / "s")
+    await filled(manager, SIX)
+    provider = ScriptedProvider(
+        answer("Fine.", usage=Usage(5_000, 500)),
+        answer("Sum."),
+        answer("Now.", usage=Usage(900, 9)),
+    )
+    async with build(manager, provider) as session:
+        await session.prompt("how is it?")
+        assert session.context_usage().used == 5_500
+        await session.compact()
+        after = session.context_usage()
+        assert after.measured is None
+        assert after.used < 2_500
+        await session.prompt("and now?")
+        assert session.context_usage().used == 909
+    again = await reopened(manager.session_id, tmp_path / "s")
+    assert fresh_from(again.state) == len(again.state.messages) - 2
+    await again.close()
