@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +129,8 @@ def median_of(what: str, root: Path, path: Path, runs: int) -> dict[str, float]:
     return sorted(found, key=lambda one: one["ms"])[len(found) // 2]
 
 
-async def first_request(root: Path, path: Path) -> tuple[float, float]:
-    """Return milliseconds from the start of ``zpi --resume`` to its request, and its peak in MB."""
+async def first_request(root: Path, resume: Sequence[str]) -> tuple[float, float]:
+    """Return milliseconds from the start of ``zpi`` to its request, and its peak in MB."""
     async with MockServer(MockScript(turns=(MockTurn(text="hello"),) * 20_000)) as server:
         env = {
             "PATH": os.environ["PATH"],
@@ -140,19 +141,24 @@ async def first_request(root: Path, path: Path) -> tuple[float, float]:
             "ZPI_API_KEY": "dummy-key-for-the-bench",
             "ZPI_MODEL": "bench-model",
         }
-        command = [sys.executable, "-m", "agent_sdk.cli", "--resume", path.stem, "-p", "Go on."]
+        command = [sys.executable, "-m", "agent_sdk.cli", *resume, "-p", "Go on."]
         begun, _, _, peak = await asyncio.to_thread(run_once, command, env, root / "project")
         arrived = next(r.arrived for r in server.requests if r.api)
     return (arrived - begun) * 1000, peak
 
 
-def beside(path: Path) -> None:
-    """Put more sessions into the folder: the same file again and again, and small ones."""
+def copies(path: Path) -> None:
+    """Put the same file, with its index, into the folder again and again."""
     for n in range(COPIES):
         copy = path.with_name(f"{n:08d}-copy.jsonl")
         copy.hardlink_to(path)
         index_path(copy).write_bytes(index_path(path).read_bytes())
-    head = path.open("rb").read(4096).split(b"\n")
+
+
+def small_ones(path: Path) -> None:
+    """Put small sessions into the folder."""
+    with path.open("rb") as stream:
+        head = stream.read(4096).split(b"\n")
     for n in range(SMALL):
         path.with_name(f"{n:08d}-small.jsonl").write_bytes(b"\n".join([*head[:3], b""]))
 
@@ -179,13 +185,16 @@ async def session_figures(runs: int) -> None:
 async def _long(root: Path, path: Path, runs: int) -> None:
     show("tail of 50 messages", median_of("tail", root, path, runs))
     show("resume from the index", median_of("resume", root, path, runs))
-    found = sorted([await first_request(root, path) for _ in range(runs)])
-    ms, peak = found[len(found) // 2]
-    show("zpi --resume, first request", {"ms": ms, "peak_mb": peak})
+    for name, more in (("zpi", ()), ("zpi --resume", ("--resume", path.stem))):
+        found = sorted([await first_request(root, more) for _ in range(runs)])
+        ms, peak = found[len(found) // 2]
+        show(f"{name}, first request", {"ms": ms, "peak_mb": peak})
     show("resume, index rebuilt", median_of("rebuild", root, path, min(runs, 3)))
     show("rewind to the first prompt", median_of("rewind", root, path, min(runs, 3)))
-    beside(path)
-    show(f"list of {COPIES + 1} such, {SMALL} small", median_of("list", root, path, runs))
+    copies(path)
+    show(f"list of {COPIES + 1} such sessions", median_of("list", root, path, runs))
+    small_ones(path)
+    show(f"the same and {SMALL} small ones", median_of("list", root, path, runs))
 
 
 def show(name: str, figure: dict[str, float]) -> None:
