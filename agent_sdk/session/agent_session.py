@@ -13,16 +13,15 @@ from agent_sdk.core.aio import AbortSignal
 from agent_sdk.core.errors import InvalidInput
 from agent_sdk.core.ids import Clock, Ids
 from agent_sdk.loop.run import Run
-from agent_sdk.loop.types import CompactionEnded, LoopConfig, RunEnded, Tool, ToolResult
+from agent_sdk.loop.types import LoopConfig, RunEnded, Tool, ToolResult
 from agent_sdk.permissions.engine import PermissionEngine
 from agent_sdk.plugins.session_hooks import SessionHooks
 from agent_sdk.providers.base import PromptSection, Provider
 from agent_sdk.providers.messages import Block, Origin, ToolUseBlock, UserMessage
 from agent_sdk.providers.models import Model
 from agent_sdk.session.busy import Busy
-from agent_sdk.session.compacting import Asking, CompactionEvents, CompactionRequest
+from agent_sdk.session.compacting import Asking
 from agent_sdk.session.context_control import ContextControl
-from agent_sdk.session.context_usage import ContextUsage
 from agent_sdk.session.dynamic_context import DynamicContext
 from agent_sdk.session.hub import EventHub, Subscriber
 from agent_sdk.session.inbox import SessionInbox, input_message
@@ -275,18 +274,6 @@ class AgentSession:
             Whether there was a run.
         """
         return self._busy.abort(reason)
-
-    async def compact(self, request: CompactionRequest | None = None) -> CompactionEnded:
-        """Compact the conversation now; see ``ContextControl.compact``."""
-        return await self.context.compact(request)
-
-    def compact_stream(self, request: CompactionRequest | None = None) -> CompactionEvents:
-        """Compact the conversation now; see ``ContextControl.compact_stream``."""
-        return self.context.compact_stream(request)
-
-    def context_usage(self) -> ContextUsage:
-        """Return what fills the context, without asking the model."""
-        return self.context.usage()
 
     def _asking(self) -> Asking:
         """Return with what the model is asked at the moment."""

@@ -261,21 +261,7 @@ async def _parts(
         extra_skill_folders=options.get("extra_skill_folders", ()),
     )
     resources = await asyncio.to_thread(loader.load)
-    layers = session_layers(
-        settings=settings,
-        rules=options.get("rules", ()),
-        granted=manager.state.permission_rules,
-        readable=_readable(manager, resources),
-    )
-    recorded = manager.state.permission_mode
-    mode = options.get("permission_mode") or (
-        parse_mode(recorded)
-        if recorded and recorded != "bypassPermissions"
-        else settings.permission_mode or "default"
-    )
-    permissions = permission_engine(
-        manager, layers, mode=mode, asker=options.get("asker"), hub=hub, ids=place.ids
-    )
+    permissions = _gate(options, place, hub, manager=manager, settings=settings, found=resources)
     processes = options.get("processes")
     if processes is None:
         processes = ProcessOwner()
@@ -289,15 +275,7 @@ async def _parts(
         home=place.home,
         reads_freely=permissions.reads_freely,
     )
-    prepare = options.get("prepare_tools")
-    prepared = await prepare(loader) if prepare is not None else PreparedTools()
-    choice = ToolChoice(
-        tools=options.get("tools") if prepared.tools is None else prepared.tools,
-        exclude_tools=options.get("exclude_tools", ()),
-        no_tools=options.get("no_tools", False),
-        custom_tools=(*options.get("custom_tools", ()), *prepared.custom_tools),
-        tool_overrides=options.get("tool_overrides", ()),
-    )
+    choice = await _choice(options, loader)
 
     def assemble(found: Resources) -> Assembly:
         return assemble_session(
@@ -321,6 +299,47 @@ async def _parts(
         checkpoints=FileRewind(
             manager=manager, store=builtins.checkpoints, state=builtins.state, ids=place.ids
         ),
+    )
+
+
+def _gate(
+    options: SessionOptions,
+    place: _Place,
+    hub: EventHub,
+    *,
+    manager: SessionManager,
+    settings: Settings,
+    found: Resources,
+) -> PermissionEngine:
+    layers = session_layers(
+        settings=settings,
+        rules=options.get("rules", ()),
+        granted=manager.state.permission_rules,
+        readable=_readable(manager, found),
+    )
+    recorded = manager.state.permission_mode
+    mode = options.get("permission_mode")
+    if mode is None and recorded and recorded != "bypassPermissions":
+        mode = parse_mode(recorded)
+    return permission_engine(
+        manager,
+        layers,
+        mode=mode or settings.permission_mode or "default",
+        asker=options.get("asker"),
+        hub=hub,
+        ids=place.ids,
+    )
+
+
+async def _choice(options: SessionOptions, loader: ResourceLoader) -> ToolChoice:
+    prepare = options.get("prepare_tools")
+    prepared = await prepare(loader) if prepare is not None else PreparedTools()
+    return ToolChoice(
+        tools=options.get("tools") if prepared.tools is None else prepared.tools,
+        exclude_tools=options.get("exclude_tools", ()),
+        no_tools=options.get("no_tools", False),
+        custom_tools=(*options.get("custom_tools", ()), *prepared.custom_tools),
+        tool_overrides=options.get("tool_overrides", ()),
     )
 
 

@@ -190,7 +190,7 @@ async def test_a_growing_summary_is_not_stored(tmp_path: Path) -> None:
     await filled(manager, SIX)
     provider = ScriptedProvider(answer(words(900)))
     async with build(manager, provider) as session:
-        ended = await session.compact()
+        ended = await session.context.compact()
     assert (ended.status, ended.error_code) == ("failed", "compaction_failed")
     assert manager.state.messages == SIX
 
@@ -266,7 +266,7 @@ async def test_by_hand_with_what_it_should_heed(tmp_path: Path) -> None:
         request = CompactionRequest(
             protected_queries=2, tool_protected_queries=1, instructions="Mind the tests."
         )
-        async with aclosing(session.compact_stream(request)) as stream:
+        async with aclosing(session.context.compact_stream(request)) as stream:
             events = [event async for event in stream]
         assert session.is_idle
     assert isinstance(events[0], CompactionStarted)
@@ -288,7 +288,7 @@ async def test_by_hand_with_what_it_should_heed(tmp_path: Path) -> None:
 
 async def test_nothing_to_do_is_said(tmp_path: Path) -> None:
     async with build(in_memory(tmp_path), ScriptedProvider()) as session:
-        ended = await session.compact()
+        ended = await session.context.compact()
     assert (ended.status, "nothing" in ended.error) == ("skipped", True)
 
 
@@ -298,12 +298,12 @@ async def test_a_session_does_one_thing_at_a_time(tmp_path: Path) -> None:
     gate = Gate()
     provider = ScriptedProvider(answer(text("half", gate, " rest")), answer("ok"))
     async with build(manager, provider) as session:
-        task = asyncio.ensure_future(session.compact())
+        task = asyncio.ensure_future(session.context.compact())
         await gate.reached.wait()
         with pytest.raises(InvalidInput, match="busy"):
             await session.prompt("now")
         with pytest.raises(InvalidInput, match="busy"):
-            await session.compact()
+            await session.context.compact()
         session.queue("later")
         gate.open()
         assert (await task).status == "completed"
@@ -319,7 +319,7 @@ async def test_it_can_be_stopped_and_then_nothing_is_stored(tmp_path: Path) -> N
     events: list[AgentEvent] = []
     async with build(manager, provider) as session:
         session.subscribe(events.append)
-        task = asyncio.ensure_future(session.compact())
+        task = asyncio.ensure_future(session.context.compact())
         await gate.reached.wait()
         assert session.abort()
         assert (await task).status == "aborted"
@@ -333,7 +333,7 @@ async def test_leaving_the_stream_stops_it(tmp_path: Path) -> None:
     await filled(manager, SIX)
     provider = ScriptedProvider(answer(text("half", Gate(), " rest")))
     async with build(manager, provider) as session:
-        async with aclosing(session.compact_stream()) as stream:
+        async with aclosing(session.context.compact_stream()) as stream:
             async for event in stream:
                 if isinstance(event, SummaryDelta):
                     break
@@ -378,7 +378,7 @@ async def test_a_hook_hears_before_and_after_and_may_add(tmp_path: Path) -> None
     hook = Hook()
     async with build(manager, provider) as session:
         session.context.compactor.hook = hook
-        ended = await session.compact(CompactionRequest(instructions="Be short."))
+        ended = await session.context.compact(CompactionRequest(instructions="Be short."))
     [event] = hook.before_events
     assert (event.reason, event.instructions) == ("manual", "Be short.")
     assert hook.after_events == [ended]
@@ -390,7 +390,7 @@ async def test_a_hook_may_refuse(tmp_path: Path) -> None:
     await filled(manager, SIX)
     async with build(manager, ScriptedProvider()) as session:
         session.context.compactor.hook = Hook(block="not now")
-        ended = await session.compact()
+        ended = await session.context.compact()
     assert (ended.status, ended.error) == ("skipped", "not now")
 
 
@@ -404,7 +404,7 @@ async def test_a_hook_that_fails_changes_nothing(tmp_path: Path) -> None:
     await filled(manager, SIX)
     async with build(manager, ScriptedProvider()) as session:
         session.context.compactor.hook = Failing()
-        ended = await session.compact()
+        ended = await session.context.compact()
     assert (ended.status, ended.error_code) == ("failed", "invalid_input")
     assert manager.state.messages == SIX
 
@@ -543,11 +543,11 @@ async def test_a_rewind_behind_a_compaction_brings_the_messages_back(tmp_path: P
     await filled(manager, SIX)
     back = manager.state.message_uuids[-1]
     async with build(manager, ScriptedProvider(answer("Sum."))) as session:
-        await session.compact()
+        await session.context.compact()
         assert manager.state.messages != SIX
         await manager.append(RewindRecord(to_uuid=back, reason="rewind"))
         assert manager.state.messages == SIX
-        assert session.context_usage().measured is None
+        assert session.context.usage().measured is None
 
 
 # --------------------------------------------------------------- context usage
@@ -561,10 +561,10 @@ async def test_what_fills_the_context_is_told_without_the_model(tmp_path: Path) 
         answer("Sum."),
     )
     async with build(manager, provider) as session:
-        empty = session.context_usage()
+        empty = session.context.usage()
         assert (empty.measured, {c.kind for c in empty.categories}) == (None, {"system", "tools"})
         await session.prompt("look")
-        usage = session.context_usage()
+        usage = session.context.usage()
         assert usage.measured is not None
         assert usage.measured.usage == Usage(700, 30, 100)
         assert usage.measured.uuid == manager.state.message_uuids[-1]
@@ -575,8 +575,8 @@ async def test_what_fills_the_context_is_told_without_the_model(tmp_path: Path) 
             ("system", "instructions"), ("tools", ""), ("messages", ""), ("tool_results", ""),
         }  # fmt: skip
         await filled(manager, SIX)
-        assert (await session.compact()).status == "completed"
-        after = session.context_usage()
+        assert (await session.context.compact()).status == "completed"
+        after = session.context.usage()
         assert after.measured is None
         assert "summary" in {c.kind for c in after.categories}
         assert after.used == sum(c.estimated_tokens for c in after.categories)
@@ -595,13 +595,13 @@ async def test_figures_from_before_a_compaction_tell_nothing_about_what_is_left(
     )
     async with build(manager, provider) as session:
         await session.prompt("how is it?")
-        assert session.context_usage().used == 5_500
-        await session.compact()
-        after = session.context_usage()
+        assert session.context.usage().used == 5_500
+        await session.context.compact()
+        after = session.context.usage()
         assert after.measured is None
         assert after.used < 2_500
         await session.prompt("and now?")
-        assert session.context_usage().used == 909
+        assert session.context.usage().used == 909
     again = await reopened(manager.session_id, tmp_path / "s")
     assert fresh_from(again.state) == len(again.state.messages) - 2
     await again.close()

@@ -378,7 +378,7 @@ async def test_compactions_are_told_of_and_handlers_only_observe(tmp_path: Path)
     async with hooked.session as session:
         await session.prompt("first " * 400)
         await session.prompt("second")
-        ended = await session.compact(CompactionRequest(instructions="Keep the names."))
+        ended = await session.context.compact(CompactionRequest(instructions="Keep the names."))
     assert ended.status == "completed"
     (told,) = watching.told
     assert (told.trigger, told.custom_instructions) == ("manual", "Keep the names.")
