@@ -43,11 +43,15 @@ def result_of(resolved: ResolvedPath, change: FileChange) -> ToolResult:
         )
     if change.links > 1:
         text += f" It was one of {change.links} hard links; the others keep the old contents."
-    details: Json = {
+    return ToolResult(content=text, details={"fileChange": change_details(resolved, change)})
+
+
+def change_details(resolved: ResolvedPath, change: FileChange) -> Json:
+    """Return a change that has been made as a result's details hold it."""
+    return {
         "path": portable(resolved.real),
         "operation": "created" if change.created else "modified",
         "beforeHash": change.before or None,
         "afterHash": change.after,
         **change.planned.facts,
     }
-    return ToolResult(content=text, details={"fileChange": details})

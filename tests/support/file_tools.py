@@ -10,6 +10,7 @@ from agent_sdk.loop.types import PermissionRequest, Tool, ToolContext, ToolResul
 from agent_sdk.providers.models import Model
 from agent_sdk.tools.edit import EditTool
 from agent_sdk.tools.file_state import FileReadState
+from agent_sdk.tools.patch import ApplyPatchTool
 from agent_sdk.tools.paths import PathGuard
 from agent_sdk.tools.protected import load_protected
 from agent_sdk.tools.read import ReadTool
@@ -20,7 +21,7 @@ SIGHTED = Model(id="v", provider="p", api="anthropic-messages", modalities=("ima
 
 
 class Workbench:
-    """The three file tools of one session, sharing what the model has seen."""
+    """The file tools of one session, sharing what the model has seen."""
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class Workbench:
             ReadTool(guard=self.guard, state=self.state),
             WriteTool(guard=self.guard, state=self.state),
             EditTool(guard=self.guard, state=self.state),
+            ApplyPatchTool(guard=self.guard, state=self.state),
         )
         self.tools = {tool.name: tool for tool in tools}
 
@@ -83,6 +85,9 @@ class Workbench:
 
     async def edit(self, name: str, old: str, new: str, **raw: Any) -> ToolResult:
         return await self.call("edit", file_path=name, old_string=old, new_string=new, **raw)
+
+    async def patch(self, patch: str) -> ToolResult:
+        return await self.call("apply_patch", patch=patch)
 
     def requests(self, tool: str, **raw: Any) -> tuple[PermissionRequest, ...]:
         return self.prepare(tool, **raw)[1]
