@@ -7,6 +7,7 @@ is an error that names it. What is larger than a frame goes in ``chunk``
 frames, which carry nothing but pieces of one encoded frame.
 """
 
+import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -17,9 +18,12 @@ from agent_sdk.events.wire import WIRE_VERSION, Event
 from desktop.bridge.messages import StateBody
 from desktop.bridge.protocol import Answer, Command
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAX_FRAME = 256 * 1024
 """Bytes of one line, newline included."""
+
+_SECRETS = re.compile(rb'("(?:key|passphrase|new_passphrase)"\s*:\s*)"(?:[^"\\]|\\.)*"?', re.DOTALL)
+"""Fields of commands whose values are shown nowhere."""
 
 _CHUNK_TEXT = 120 * 1024
 """Characters of JSON text in one chunk; escaping may double them."""
@@ -165,7 +169,7 @@ class FrameReader:
         try:
             return self._decode(line)
         except msgspec.DecodeError as error:
-            shown = line[:200].decode("utf-8", "replace")
+            shown = _SECRETS.sub(rb'\1"[hidden]"', line)[:200].decode("utf-8", "replace")
             raise FrameError(
                 f"Not a frame of protocol {PROTOCOL_VERSION}: {error} in {shown!r}"
             ) from error

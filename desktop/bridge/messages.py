@@ -121,13 +121,20 @@ class KeyStoreInfo(_Frozen, frozen=True):
 
     Attributes:
         mode: ``keyring``: encrypted, the key to them in the system's key ring;
-            ``session``: in memory until ZPI ends; ``pending``: not known yet;
-            ``locked``: the key ring does not answer or is locked.
+            ``passphrase``: encrypted, the key to them made from a passphrase that
+            was entered; ``session``: in memory until ZPI ends; ``pending``: not
+            known yet; ``locked``: stored keys cannot be read now.
+        locked_by: What is to be opened: the key ring, which is locked or does not
+            answer, or the stored keys with their passphrase.
+        replaced: Whether the key ring has taken the passphrase's place since the
+            host began: the passphrase is not needed any more.
         text: What the user is told.
         unreadable: Providers whose stored keys must be entered again.
     """
 
-    mode: Literal["keyring", "session", "pending", "locked"]
+    mode: Literal["keyring", "passphrase", "session", "pending", "locked"]
+    locked_by: Literal["keyring", "passphrase"] = "keyring"
+    replaced: bool = False
     text: str = ""
     unreadable: tuple[str, ...] = ()
 

@@ -8,12 +8,27 @@ with an ``ErrorInfo``; there is no other way for one to fail.
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
+from typing_extensions import override
 
 from desktop.bridge.messages import ErrorInfo, OpenedSession, ProjectInfo, TranscriptPage
+
+LEAST_PASSPHRASE = 12
+"""Characters; whoever has a copy of the file may try shorter ones until one fits."""
+
+MOST_PASSPHRASE = 1000
+"""Characters; so that no command with a passphrase is larger than a frame."""
 
 
 class _Frozen(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     pass
+
+
+class _Concealing(_Frozen, frozen=True):
+    """What must not be seen in logs and reports: its ``repr`` shows no value."""
+
+    @override
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(…)"
 
 
 # ----------------------------------------------------------------- commands
@@ -139,7 +154,7 @@ class ChoosePermissionMode(_Frozen, tag_field="command", tag="choose_permission_
     mode: str
 
 
-class SaveProvider(_Frozen, tag_field="command", tag="save_provider", frozen=True):
+class SaveProvider(_Concealing, tag_field="command", tag="save_provider", frozen=True):
     """Add or change a provider of the user's own.
 
     ``key`` None leaves the stored key, an empty one removes it.
@@ -158,7 +173,7 @@ class RemoveProvider(_Frozen, tag_field="command", tag="remove_provider", frozen
     name: str
 
 
-class TestProvider(_Frozen, tag_field="command", tag="test_provider", frozen=True):
+class TestProvider(_Concealing, tag_field="command", tag="test_provider", frozen=True):
     """Two steps: the server is reached, then the model answers; ``ProviderTested``."""
 
     __test__ = False  # it is no test, whatever its name says to pytest
@@ -174,6 +189,32 @@ class SetDefaultModel(_Frozen, tag_field="command", tag="set_default_model", fro
     """The model for new sessions."""
 
     model: str
+
+
+class SetPassphrase(_Concealing, tag_field="command", tag="set_passphrase", frozen=True):
+    """Store keys encrypted with a passphrase; only where there is no key ring."""
+
+    passphrase: str
+
+
+class UnlockKeys(_Concealing, tag_field="command", tag="unlock_keys", frozen=True):
+    """Open the stored keys with their passphrase; a wrong one is ``wrong_passphrase``."""
+
+    passphrase: str
+
+
+class ChangePassphrase(_Concealing, tag_field="command", tag="change_passphrase", frozen=True):
+    """Replace the passphrase by another one."""
+
+    passphrase: str
+    new_passphrase: str
+
+
+class ForgetPassphrase(_Frozen, tag_field="command", tag="forget_passphrase", frozen=True):
+    """Delete all keys that are encrypted with the passphrase; it need not be known."""
+
+
+PassphraseCommand: TypeAlias = SetPassphrase | UnlockKeys | ChangePassphrase | ForgetPassphrase
 
 
 class ChangeSettings(_Frozen, tag_field="command", tag="change_settings", frozen=True):
@@ -211,6 +252,7 @@ Command: TypeAlias = (
     | RemoveProvider
     | TestProvider
     | SetDefaultModel
+    | PassphraseCommand
     | ChangeSettings
     | Shutdown
 )

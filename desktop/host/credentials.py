@@ -2,39 +2,25 @@
 
 A key belongs to one provider at one origin. It is encrypted with a data key,
 which is encrypted with a key that lies in the system's key ring (``vault``,
-``keystore``). Where there is no key ring, keys are in memory until the program
-ends; where it is locked or does not answer, new keys are, too, until it does.
-The user is told by ``state``.
-
-A data key is never replaced by itself: if its entry in the key ring is gone,
-what it encrypted stays, cannot be read, and is to be entered again.
+``data_keys``, ``keystore``). Where there is no key ring, keys are in memory
+until the program ends, or the user protects them with a passphrase; where it
+is locked or does not answer, new keys are in memory, too, until it does. The
+user is told by ``state``.
 """
 
 import asyncio
-import base64
-import binascii
 import contextlib
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, assert_never
-
-from msgspec import Struct
 
 from agent_sdk.host import Clock, Ids, TaskOwner, ZpiError
 from desktop.bridge.messages import KeyStoreInfo
 from desktop.host import vault
-from desktop.host.db.repositories import SealedRow, WrappedKey
-from desktop.host.keystore import (
-    LIMIT_SECONDS,
-    KeyStore,
-    KeyStoreError,
-    NoKeyStore,
-    Patience,
-)
+from desktop.host.data_keys import WRONG_SECONDS, DataKeys, KeyRows
+from desktop.host.db.repositories import SealedRow
+from desktop.host.keystore import LIMIT_SECONDS, KeyStore, Patience
+from desktop.host.passphrase import checked_passphrase, passphrase_bytes
 
-logger = logging.getLogger("zpi.credentials")
-
-Mode: TypeAlias = Literal["keyring", "session", "pending", "locked"]
 Where: TypeAlias = tuple[str, str]
 """Provider and origin."""
 
@@ -42,16 +28,8 @@ _TRY_AGAIN_SECONDS = 10.0
 _QUICK_SECONDS = 0.5
 
 
-class CredentialRows(Protocol):
+class CredentialRows(KeyRows, Protocol):
     """Where encrypted credentials are kept (``db.repositories.SqlCredentials``)."""
-
-    async def keys(self) -> Sequence[WrappedKey]:
-        """Return the data keys, oldest first."""
-        ...
-
-    async def add_key(self, key: WrappedKey) -> None:
-        """Store another data key."""
-        ...
 
     async def rows(self) -> Sequence[SealedRow]:
         """Return all credentials."""
@@ -68,14 +46,6 @@ class CredentialRows(Protocol):
         ...
 
 
-class _Draft(Struct, frozen=True):
-    """A data key that is not in use yet; kept, so that trying again makes no other."""
-
-    key_id: str
-    data_key: bytes
-    wrapping_key: bytes
-
-
 class CredentialVault:
     """Keeps keys (``ports.Vault``).
 
@@ -88,6 +58,8 @@ class CredentialVault:
         on_secret: Called with each key that comes into memory, so that it is
             taken out of logs.
         limit: Seconds to wait for the key ring.
+        cost: What a try of a passphrase costs that is set from now on.
+        wrong_seconds: How long the answer to a wrong one takes besides.
     """
 
     def __init__(
@@ -100,26 +72,28 @@ class CredentialVault:
         clock: Clock,
         on_secret: Callable[[str], None],
         limit: float = LIMIT_SECONDS,
+        cost: vault.Cost = vault.COST,
+        wrong_seconds: float = WRONG_SECONDS,
     ) -> None:
         self._rows = rows
-        self._store = store
         self._install_id = install_id
-        self._ids = ids
         self._clock = clock
         self._on_secret = on_secret
-        self._patience = Patience(limit=limit, freed=self._on_freed)
+        self._keys = DataKeys(
+            rows=rows,
+            store=store,
+            patience=Patience(limit=limit, freed=self._on_freed),
+            install_id=install_id,
+            ids=ids,
+            cost=cost,
+            wrong_seconds=wrong_seconds,
+        )
         self._tasks = TaskOwner(name="credentials")
         self._lock = asyncio.Lock()
-        self._mode: Mode = "pending"
-        self._why = ""
-        self._name = ""
         self._tried = 0.0
         self._sealed: dict[Where, SealedRow] = {}
-        self._data_keys: dict[str, bytes] = {}
-        self._current = ""
         self._memory: dict[Where, str] = {}
         self._concealed: set[str] = set()
-        self._draft: _Draft | None = None
         self._listeners: list[Callable[[], None]] = []
 
     # ----------------------------------------------------------------- state
@@ -140,8 +114,7 @@ class CredentialVault:
         await self._tasks.aclose()
         self._memory.clear()
         self._concealed.clear()
-        self._data_keys.clear()
-        self._draft = None
+        self._keys.forget_all()
 
     def listen(self, changed: Callable[[], None]) -> None:
         """Call back, on the event loop, when keys can be read that could not, or the reverse."""
@@ -153,25 +126,15 @@ class CredentialVault:
 
     def info(self) -> KeyStoreInfo:
         """Return how keys are kept."""
-        match self._mode:
-            case "pending":
-                text = "ZPI is asking the system's key ring."
-            case "keyring":
-                text = f"Keys are stored encrypted; what opens them is in {self._name}."
-            case "session":
-                text = f"Keys are kept in memory until ZPI ends: {self._why}."
-            case "locked":
-                text = (
-                    f"The system's key ring cannot be used now: {self._why}. Stored keys cannot "
-                    "be read until it is unlocked; new ones are kept in memory."
-                )
-            case _:
-                assert_never(self._mode)
-        lost = sorted(
-            {provider for provider, origin in self._sealed if self._lost(provider, origin)}
+        known = self._keys.mode not in ("pending", "locked")
+        lost = sorted({where[0] for where in self._sealed if known and self._lost(*where)})
+        return KeyStoreInfo(
+            mode=self._keys.mode,
+            locked_by="passphrase" if self._keys.protected else "keyring",
+            replaced=self._keys.replaced,
+            text=_told(self._keys),
+            unreadable=tuple(lost),
         )
-        told = tuple(lost) if self._mode in ("keyring", "session") else ()
-        return KeyStoreInfo(mode=self._mode, text=text, unreadable=told)
 
     def source(self, provider: str, origin: str) -> Literal["none", "stored", "session"]:
         """Return where the key for a provider and an origin is."""
@@ -179,7 +142,7 @@ class CredentialVault:
             return "session"
         if (provider, origin) not in self._sealed:
             return "none"
-        if self._mode in ("pending", "locked"):
+        if self._keys.mode in ("pending", "locked"):
             return "stored"
         return "none" if self._lost(provider, origin) else "stored"
 
@@ -194,7 +157,7 @@ class CredentialVault:
         row = self._sealed.get((provider, origin))
         if kept is not None or row is None:
             return kept
-        data_key = self._data_keys.get(row.key_id)
+        data_key = self._keys.get(row.key_id)
         if data_key is None:
             return None
         try:
@@ -215,7 +178,9 @@ class CredentialVault:
         found = self.lookup(provider, origin)
         if found is None and (provider, origin) in self._sealed:
             due = self._clock.monotonic() - self._tried > _TRY_AGAIN_SECONDS
-            if self._mode == "pending" or (self._mode == "locked" and due):
+            # Nobody but the user opens what a passphrase protects.
+            locked = self._keys.mode == "locked" and not self._keys.protected
+            if self._keys.mode == "pending" or (locked and due):
                 await self.unlock()
                 found = self.lookup(provider, origin)
         return found
@@ -262,8 +227,7 @@ class CredentialVault:
         """
         async with self._lock:
             await self._open()
-            if self._memory:
-                await self._store_memory()
+            await self._store_memory()
         self._changed()
 
     def _on_freed(self) -> None:
@@ -274,84 +238,86 @@ class CredentialVault:
     async def _open(self) -> None:
         """Get the data keys that are needed, and find out how keys are kept."""
         self._tried = self._clock.monotonic()
-        keys = await self._rows.keys()
-        used = {row.key_id for row in self._sealed.values()}
-        needed = [k for k in keys if k is keys[-1] or k.key_id in used]
-        wanted = [k for k in needed if k.key_id not in self._data_keys]
+        await self._keys.open({row.key_id for row in self._sealed.values()})
 
-        def ask() -> tuple[str, Mapping[str, str | None]]:
-            name = self._store.name()
-            return name, {key.key_id: self._store.get(_entry(key.key_id)) for key in wanted}
+    # ------------------------------------------------------------ passphrase
 
-        try:
-            self._name, found = await self._patience.call(ask)
-        except KeyStoreError as error:
-            self._refused(error)
-            return
-        self._mode, self._why = "keyring", ""
-        for key in wanted:
-            data_key = _unwrapped(key, found[key.key_id], self._install_id)
-            if data_key is not None:
-                self._data_keys[key.key_id] = data_key
-        if keys and keys[-1].key_id in self._data_keys:
-            self._current = keys[-1].key_id
+    async def set_passphrase(self, passphrase: str, *, old: str | None = None) -> None:
+        """Store what is in memory, encrypted with a passphrase; or replace the old one.
 
-    def _refused(self, error: KeyStoreError) -> None:
-        self._mode = "session" if isinstance(error, NoKeyStore) else "locked"
-        self._why = str(error)
-        logger.info("the key ring cannot be used: %s", error)
+        With a key ring there is none to be replaced any more, and that is no error.
+
+        Raises:
+            InvalidInput: If it is too short or long, there is a key ring or a
+                passphrase, or there is none to be replaced.
+            WrongPassphrase: If the old one is not it; comes late.
+            NoMemory: If there is not enough memory for it.
+            StorageError: If the database cannot be read or written.
+        """
+        self.conceal(passphrase)
+        self.conceal(old or "")
+        made_of = checked_passphrase(passphrase)
+        async with self._lock:
+            if old is not None:
+                await self._keys.unlock(passphrase_bytes(old))
+            await self._open()
+            await self._store_memory()  # a key ring that keeps nothing is found out now
+            if old is None:
+                await self._keys.protect(made_of)
+            elif self._keys.protected:
+                await self._keys.change(made_of)
+            await self._store_memory()
+        self._changed()
+
+    async def unlock_with(self, passphrase: str) -> None:
+        """Open what a passphrase protects, and store what is in memory.
+
+        Raises:
+            InvalidInput: If no passphrase protects anything.
+            WrongPassphrase: If it is another one; comes late.
+            NoMemory: If there is not enough memory for it.
+            StorageError: If the database cannot be read or written.
+        """
+        self.conceal(passphrase)
+        async with self._lock:
+            await self._keys.unlock(passphrase_bytes(passphrase))
+            await self._open()
+            await self._store_memory()
+        self._changed()
+
+    async def forget_passphrase(self) -> None:
+        """Delete the stored keys that a passphrase protects.
+
+        Raises:
+            InvalidInput: If none does.
+            StorageError: If the database cannot be written.
+        """
+        async with self._lock:
+            key_id = await self._keys.forget()
+            self._sealed = {w: row for w, row in self._sealed.items() if row.key_id != key_id}
+            await self._open()
+            await self._store_memory()
+        self._changed()
 
     # --------------------------------------------------------------- storing
 
     async def _store_memory(self) -> None:
-        """Encrypt and store what is in memory, if the key ring lets it."""
-        if self._mode != "keyring":
+        """Encrypt and store what is in memory, if that can be done now."""
+        if not self._memory:
             return
-        try:
-            key_id = self._current or await self._new_data_key()
-        except KeyStoreError as error:
-            self._refused(error)
+        key_id = await self._keys.current()
+        data_key = self._keys.get(key_id)
+        if data_key is None:
             return
-        data_key = self._data_keys[key_id]
         for (provider, origin), key in tuple(self._memory.items()):
-            row = await self._rows.put(
-                provider,
-                origin,
-                key_id=key_id,
-                seal=self._sealer(data_key, key),
-            )
+            seal = self._sealer(data_key, key)
+            row = await self._rows.put(provider, origin, key_id=key_id, seal=seal)
             if self._memory.get((provider, origin)) == key:
                 self._sealed[provider, origin] = row
                 del self._memory[provider, origin]
 
     def _sealer(self, data_key: bytes, key: str) -> Callable[[SealedRow], bytes]:
         return lambda row: vault.seal(data_key, key, self._place(row))
-
-    async def _new_data_key(self) -> str:
-        """Make a data key, and put what opens it into the key ring; return its id.
-
-        Raises:
-            KeyStoreError: If the key ring does not keep it.
-        """
-        if self._draft is None:
-            self._draft = _Draft(self._ids.new(), vault.new_key(), vault.new_key())
-        draft = self._draft
-        text = base64.b64encode(draft.wrapping_key).decode()
-
-        def keep() -> str | None:
-            self._store.set(_entry(draft.key_id), text)
-            return self._store.get(_entry(draft.key_id))
-
-        if await self._patience.call(keep) != text:
-            raise NoKeyStore("the system's key ring does not keep what is put into it")
-        wrapped = vault.wrap(
-            draft.wrapping_key, draft.data_key, install_id=self._install_id, key_id=draft.key_id
-        )
-        await self._rows.add_key(WrappedKey(draft.key_id, wrapped))
-        self._data_keys[draft.key_id] = draft.data_key
-        self._current = draft.key_id
-        self._draft = None
-        return draft.key_id
 
     def _place(self, row: SealedRow) -> vault.Place:
         return vault.Place(
@@ -368,16 +334,27 @@ class CredentialVault:
             listener()
 
 
-def _entry(key_id: str) -> str:
-    return f"kek-{key_id}"
-
-
-def _unwrapped(key: WrappedKey, wrapping_key: str | None, install_id: str) -> bytes | None:
-    """Return the data key; None if what the key ring gave does not open it."""
-    if wrapping_key is None:
-        return None
-    try:
-        raw = base64.b64decode(wrapping_key, validate=True)
-        return vault.unwrap(raw, key.wrapped, install_id=install_id, key_id=key.key_id)
-    except (binascii.Error, ValueError, vault.Unreadable):
-        return None
+def _told(keys: DataKeys) -> str:
+    """Return how keys are kept, as the user is told."""
+    match keys.mode:
+        case "pending":
+            return "ZPI is asking the system's key ring."
+        case "keyring":
+            more = " The passphrase is not needed any more." if keys.replaced else ""
+            return f"Keys are stored encrypted; what opens them is in {keys.name}.{more}"
+        case "passphrase":
+            return "Keys are stored encrypted; the passphrase opens them."
+        case "session":
+            return f"Keys are kept in memory until ZPI ends: {keys.why}."
+        case "locked" if keys.protected:
+            return (
+                "Stored keys cannot be read until their passphrase is entered; "
+                "new ones are kept in memory until then."
+            )
+        case "locked":
+            return (
+                f"The system's key ring cannot be used now: {keys.why}. Stored keys cannot "
+                "be read until it is unlocked; new ones are kept in memory."
+            )
+        case _:
+            assert_never(keys.mode)

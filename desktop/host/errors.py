@@ -22,6 +22,12 @@ class UnknownThing(ZpiError):
     code = "not_found"
 
 
+class WrongPassphrase(ZpiError):
+    """The passphrase does not open the stored keys."""
+
+    code = "wrong_passphrase"
+
+
 class HostOccupied(ZpiError):
     """Another host has the data folder."""
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import get_args
 
 from msgspec import structs
 
@@ -96,6 +97,7 @@ class Host:
             p.RemoveProvider: self._remove_provider,
             p.TestProvider: self._models.test,
             p.SetDefaultModel: self._set_default_model,
+            **dict.fromkeys(get_args(p.PassphraseCommand), self._passphrase),
             p.ChangeSettings: self._change_settings,
             p.Shutdown: self._shutdown,
         }
@@ -287,6 +289,10 @@ class Host:
 
     async def _set_default_model(self, command: p.SetDefaultModel) -> p.Answer:
         await self._models.set_default(command.model)
+        return p.Done()
+
+    async def _passphrase(self, command: p.PassphraseCommand) -> p.Answer:
+        await self._models.passphrase(command)
         return p.Done()
 
     async def _change_settings(self, command: p.ChangeSettings) -> p.Answer:

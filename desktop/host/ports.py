@@ -21,7 +21,12 @@ from desktop.bridge.messages import (
     SessionStatusKind,
     SettingsState,
 )
-from desktop.bridge.protocol import ProviderTested, SaveProvider, TestProvider
+from desktop.bridge.protocol import (
+    PassphraseCommand,
+    ProviderTested,
+    SaveProvider,
+    TestProvider,
+)
 
 
 class _Row(Struct, frozen=True, kw_only=True):
@@ -329,6 +334,15 @@ class ModelService(Protocol):
 
         Raises:
             ModelNotFound: If there is none of that name.
+        """
+        ...
+
+    async def passphrase(self, command: PassphraseCommand) -> None:
+        """Set, enter, change or forget the passphrase that protects stored keys.
+
+        Raises:
+            InvalidInput: If that cannot be done now, or with this passphrase.
+            WrongPassphrase: If it is another one.
         """
         ...
 

@@ -8,7 +8,7 @@ request, and only for the origin that they were given for.
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 from agent_sdk.host import (
     CUSTOM,
@@ -34,7 +34,16 @@ from agent_sdk.host import (
     shorten,
 )
 from desktop.bridge.messages import ErrorInfo, ModelsState, ModelView, ProviderView
-from desktop.bridge.protocol import ProviderTested, SaveProvider, TestProvider
+from desktop.bridge.protocol import (
+    ChangePassphrase,
+    ForgetPassphrase,
+    PassphraseCommand,
+    ProviderTested,
+    SaveProvider,
+    SetPassphrase,
+    TestProvider,
+    UnlockKeys,
+)
 from desktop.host.credentials import CredentialVault
 from desktop.host.ports import ProviderRow, Providers
 
@@ -257,6 +266,28 @@ class ProviderService:
         await self._rows.set_default_model(key)
         self._default = key
         self._changed()
+
+    async def passphrase(self, command: PassphraseCommand) -> None:
+        """Set, enter, change or forget the passphrase that protects stored keys.
+
+        Raises:
+            InvalidInput: If that cannot be done now, or with this passphrase.
+            WrongPassphrase: If it is another one.
+            NoMemory: If there is not enough memory for it.
+            StorageError: If the database cannot be read or written.
+        """
+        match command:
+            case SetPassphrase():
+                await self._vault.set_passphrase(command.passphrase)
+            case UnlockKeys():
+                await self._vault.unlock_with(command.passphrase)
+            case ChangePassphrase():
+                new, old = command.new_passphrase, command.passphrase
+                await self._vault.set_passphrase(new, old=old)
+            case ForgetPassphrase():
+                await self._vault.forget_passphrase()
+            case _:
+                assert_never(command)
 
     # --------------------------------------------------------------- testing
 

@@ -47,5 +47,11 @@ _VERSION_1 = (
     " UNIQUE (provider, origin))",
 )
 
-MIGRATIONS: Sequence[Migration] = (to_1,)
+
+def to_2(connection: Connection) -> None:
+    """Note with a data key how its wrapping key is made from a passphrase, if it is."""
+    connection.exec_driver_sql("ALTER TABLE vault ADD COLUMN derivation BLOB NOT NULL DEFAULT x''")
+
+
+MIGRATIONS: Sequence[Migration] = (to_1, to_2)
 """The function at index n leads from version n to version n + 1."""

@@ -481,10 +481,15 @@ class SealedRow(Struct, frozen=True, kw_only=True):
 
 
 class WrappedKey(Struct, frozen=True):
-    """A data key, encrypted with a key that lies in the system's key ring."""
+    """A data key, encrypted with a key that lies in the system's key ring.
+
+    Attributes:
+        derivation: Not empty if that key is made from a passphrase instead: how.
+    """
 
     key_id: str
     wrapped: bytes
+    derivation: bytes = b""
 
 
 class SqlCredentials:
@@ -497,14 +502,32 @@ class SqlCredentials:
     async def keys(self) -> Sequence[WrappedKey]:
         """Return the data keys, oldest first."""
         vault = schema.vault.c
-        query = select(vault.key_id, vault.wrapped).order_by(vault.position)
+        query = select(vault.key_id, vault.wrapped, vault.derivation).order_by(vault.position)
         rows = await self._store.read(lambda connection: connection.execute(query).all())
-        return [WrappedKey(row.key_id, row.wrapped) for row in rows]
+        return [WrappedKey(row.key_id, row.wrapped, row.derivation) for row in rows]
 
     async def add_key(self, key: WrappedKey) -> None:
         """Store another data key."""
-        query = insert(schema.vault).values(key_id=key.key_id, wrapped=key.wrapped)
+        query = insert(schema.vault).values(msgspec.structs.asdict(key))
         await self._store.write(lambda connection: connection.execute(query))
+
+    async def replace_key(self, key: WrappedKey) -> None:
+        """Store the data key of that id as it is encrypted now."""
+        query = (
+            update(schema.vault)
+            .where(schema.vault.c.key_id == key.key_id)
+            .values(wrapped=key.wrapped, derivation=key.derivation)
+        )
+        await self._store.write(lambda connection: connection.execute(query))
+
+    async def drop_key(self, key_id: str) -> None:
+        """Delete a data key with all credentials that are encrypted with it."""
+
+        def work(connection: Connection) -> None:
+            for table in (schema.credentials, schema.vault):
+                connection.execute(delete(table).where(table.c.key_id == key_id))
+
+        await self._store.write(work)
 
     async def rows(self) -> Sequence[SealedRow]:
         """Return all credentials."""

@@ -8,7 +8,7 @@ else. ``migrations`` brings older files up to this.
 
 from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, MetaData, Table, Text
 
-VERSION = 1
+VERSION = 2
 """Newest version, as ``PRAGMA user_version``."""
 
 APPLICATION_ID = 0x7A706931
@@ -114,9 +114,11 @@ vault = Table(
     Column("position", Integer, primary_key=True),
     Column("key_id", Text, nullable=False, unique=True),
     Column("wrapped", LargeBinary, nullable=False),
+    Column("derivation", LargeBinary, nullable=False),
     sqlite_autoincrement=True,
 )
-"""Data keys, each encrypted with a key that lies in the system's key ring."""
+"""Data keys, each encrypted with a key that lies in the system's key ring; or,
+where ``derivation`` is not empty, with one that is made from a passphrase."""
 
 credentials = Table(
     "credentials",

@@ -68,3 +68,19 @@ def test_chunks_must_not_be_interrupted() -> None:
     reader.feed(big[: big.index(b"\n") + 1])
     with pytest.raises(FrameError, match="middle"):
         reader.feed(encode(FRAMES[0]))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"frame":"command","id":1,"command":{"command":"unlock_keys","passphrase":"SECRET","x":1}}',
+        b'{"frame":"command","id":1,"command":{"command":"save_provider","key":"SECRET"}}',
+        b'{"passphrase" : "a\\\\SECRET","new_passphrase":"\\"SECRET","frame":"?"}',
+        b'{"frame":"command","id":1,"command":{"command":"unlock_keys","passphrase":"SECRET and no',
+    ],
+)
+def test_what_is_refused_does_not_show_secrets(line: bytes) -> None:
+    with pytest.raises(FrameError) as refused:
+        FrameReader().feed(line + b"\n")
+    assert "SECRET" not in str(refused.value)
+    assert "passphrase" in str(refused.value) or "key" in str(refused.value)

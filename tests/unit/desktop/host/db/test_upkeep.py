@@ -87,10 +87,11 @@ def test_an_older_file_is_saved_and_migrated(tmp_path: Path) -> None:
     newer = (*MIGRATIONS, add_table)
     assert not prepare(path, now=NOW, migrations=newer).fresh
     raw = connect(path)
-    assert raw.execute("PRAGMA user_version").fetchone() == (2,)
+    assert raw.execute("PRAGMA user_version").fetchone() == (schema.VERSION + 1,)
     raw.execute("SELECT a FROM extra")
     raw.close()
-    assert [p.name for p in backups_of(path).iterdir()] == ["state-version-1-2026-11-30.sqlite"]
+    saved = f"state-version-{schema.VERSION}-2026-11-30.sqlite"
+    assert [p.name for p in backups_of(path).iterdir()] == [saved]
     # And back: an older program refuses it and leaves it as it is.
     before = path.read_bytes()
     with pytest.raises(StorageError, match="newer version"):
