@@ -167,7 +167,9 @@ class TestPrompt:
         assert "read, write, edit, bash" in section(assembly, "environment")
 
     def test_a_text_takes_the_place_of_the_own_instructions(self) -> None:
-        assembly = assemble_session(cwd="/project", builtins=BUILTINS, system_prompt="You are a cat.")
+        assembly = assemble_session(
+            cwd="/project", builtins=BUILTINS, system_prompt="You are a cat."
+        )
         assert section(assembly, "instructions") == "You are a cat."
         assert section(assembly, "environment")
 
