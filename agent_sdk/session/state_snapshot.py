@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from agent_sdk import __version__
 from agent_sdk.core.errors import InvalidInput
 from agent_sdk.core.usage import Usage
 from agent_sdk.providers.base import PromptSection
@@ -40,7 +41,8 @@ from agent_sdk.session.trail import Trail
 from agent_sdk.session.view import View, ViewEntry
 
 SNAPSHOT_VERSION = 1
-"""Goes up with every change of what a snapshot holds or how the fold reads records."""
+"""Goes up with every change of what a snapshot holds, or of the fold, between two releases;
+a snapshot of another release of this program is not used anyway."""
 
 MAX_SNAPSHOT_BYTES = 64 * 1024 * 1024
 """Largest snapshot that is made or read."""
@@ -106,6 +108,7 @@ _PLAIN_FACTS = (
 
 class _Seal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: int
+    program: str
     crc: int
     size: int
 
@@ -186,7 +189,9 @@ def snapshot_to_bytes(snapshot: StateSnapshot) -> bytes | None:
     entries = tuple((entry.uuid, entry.at) for entry in snapshot.view)
     facts = msgspec.json.encode(_Body(facts=snapshot.facts, entries=entries))
     body = b"\n".join([facts, *lines, b""])
-    seal = _Seal(version=SNAPSHOT_VERSION, crc=zlib.crc32(body), size=len(body))
+    seal = _Seal(
+        version=SNAPSHOT_VERSION, program=__version__, crc=zlib.crc32(body), size=len(body)
+    )
     return msgspec.json.encode(seal) + b"\n" + body
 
 
@@ -198,14 +203,16 @@ def snapshot_from_bytes(data: bytes, blob: Callable[[str], bytes | None]) -> Sta
         blob: Returns an artifact by its hash, or None if it is not there.
 
     Raises:
-        UnusableSnapshot: If they are cut, changed or of another version, or
-            an artifact is missing.
+        UnusableSnapshot: If they are cut, changed or of another version of
+            the format or of the program, or an artifact is missing.
     """
     first, _, body = data.partition(b"\n")
     try:
         seal = _seals.decode(first)
         if seal.version != SNAPSHOT_VERSION:
             raise UnusableSnapshot(f"it has version {seal.version}, not {SNAPSHOT_VERSION}")
+        if seal.program != __version__:
+            raise UnusableSnapshot(f"it was made by version {seal.program!r} of the program")
         if len(body) != seal.size or zlib.crc32(body) != seal.crc:
             raise UnusableSnapshot("it is not whole")
         facts, *lines = body.split(b"\n")[:-1]

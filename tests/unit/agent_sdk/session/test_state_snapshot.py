@@ -148,12 +148,13 @@ def test_a_changed_or_cut_snapshot_is_refused(at: int) -> None:
             restored_state(snapshot_from_bytes(bad, nothing))
 
 
-def test_another_version_is_refused() -> None:
+@pytest.mark.parametrize(("name", "value"), [("version", 0), ("program", "0.0.1")])
+def test_another_version_is_refused(name: str, value: Any) -> None:
     data = snapshot_to_bytes(take_snapshot(fold(chained(prompt("a")))))
     assert data is not None
     head = msgspec.json.decode(data.split(b"\n")[0])
-    head["version"] += 1
-    other = msgspec.json.encode(head) + b"\n" + data.split(b"\n", 1)[1]
+    assert head[name] != value
+    other = msgspec.json.encode(head | {name: value}) + b"\n" + data.split(b"\n", 1)[1]
     with pytest.raises(UnusableSnapshot, match="version"):
         snapshot_from_bytes(other, nothing)
 
