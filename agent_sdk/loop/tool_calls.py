@@ -36,8 +36,8 @@ from agent_sdk.providers.messages import Json, ToolResultBlock, ToolUseBlock, Us
 logger = logging.getLogger("zpi.loop")
 
 TRUNCATED = "TRUNCATED_ARGUMENTS"
-INTERRUPTED = "Interrupted: the user stopped this call while it ran. What it had done so far stays."
-NOT_RUN = "Not run: the user stopped the run before this call began."
+INTERRUPTED = "Interrupted while it ran: {reason}. What it had done so far stays."
+NOT_RUN = "Not run: the run ended before this call began ({reason})."
 CUT_OFF = (
     "Not run: the answer hit the output limit, so its calls may be incomplete. "
     "Send the call again, in smaller steps if it was long."
@@ -257,7 +257,7 @@ class ToolBatch:
             return await early
         ready, self._ready = self._ready, None
         if self._signal.aborted:
-            return _failure(NOT_RUN)
+            return _failure(NOT_RUN.format(reason=self._signal.reason))
         if ready is not None and ready.call is call:
             self._ports.emit(ToolStarted(call))
             return await self._execute(ready)
@@ -266,7 +266,7 @@ class ToolBatch:
         try:
             prepared, decision = await self._consent(self._prepare(call))
         except Aborted:
-            return _failure(NOT_RUN)
+            return _failure(NOT_RUN.format(reason=self._signal.reason))
         except ToolError as error:
             return _failure(str(error))
         if not decision.allowed:
@@ -337,7 +337,9 @@ class ToolBatch:
         try:
             result = await self._signal.guard(prepared.tool.execute(prepared.args, context))
         except Aborted:
-            result = ToolResult(content=INTERRUPTED, is_error=True)
+            result = ToolResult(
+                content=INTERRUPTED.format(reason=self._signal.reason), is_error=True
+            )
         except ZpiError as error:
             result = ToolResult(content=str(error), is_error=True, details={"code": error.code})
         except Exception as error:

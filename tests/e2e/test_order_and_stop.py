@@ -133,7 +133,7 @@ async def test_stop_while_a_command_runs(cli: Cli, api: WireApi, number: int) ->
         assert "Stopped. zpi --continue goes on from here." in done.complaint
         results = result_texts(checked(cli.session))
         assert results[0] == "first\n"
-        assert results[1].startswith("Interrupted: the user stopped this call while it ran.")
+        assert results[1].startswith("Interrupted while it ran: stopped by a signal.")
         assert results[2].startswith("Not run: ")
         assert not (cli.project / "never").exists()
         records = await goes_on(cli, server)

@@ -358,8 +358,9 @@ async def test_stop_in_a_call_pairs_everything() -> None:
     assert cleaned
     told = ports.results()
     assert told["call_1"] == "did "
-    assert told["call_2"] == INTERRUPTED
-    assert told["call_3"] == told["call_4"] == NOT_RUN
+    assert told["call_2"] == INTERRUPTED.format(reason="stopped by the user")
+    not_run = NOT_RUN.format(reason="stopped by the user")
+    assert told["call_3"] == told["call_4"] == not_run
     ports.assert_paired()
 
 
@@ -372,7 +373,7 @@ async def test_stop_while_a_question_is_open() -> None:
     await ports.asking.wait()
     signal.abort()
     assert (await run).status == "aborted"
-    assert ports.results() == {"call_1": NOT_RUN}
+    assert ports.results() == {"call_1": NOT_RUN.format(reason="stopped by the user")}
 
 
 async def test_failing_storage_ends_the_run() -> None:
