@@ -58,8 +58,15 @@ def _sentence(code: str) -> str:
         "session_locked": tr("This session is in use by another program."),
         "session_damaged": tr("The file of this session is damaged."),
         "session_read_only": tr("This session can only be read."),
+        "out_of_memory": tr("There is not enough memory."),
         "process": tr("A program could not be started."),
         "aborted": tr("It was stopped."),
+        "input_refused": tr("A plugin refused this prompt."),
+        "plugin_conflict": tr("Plugins cannot be used as they are, or not together."),
+        "file_conflict": tr("Somebody else has changed a file; it was left as it is."),
+        "settings_conflict": tr("The settings were changed elsewhere meanwhile."),
+        "compaction_failed": tr("Older history could not be summarised; nothing was changed."),
+        "fork_failed": tr("The session could not be copied; it is as it was."),
         "host_lost": tr("ZPI's background process has ended."),
     }
     return sentences.get(code, "")
