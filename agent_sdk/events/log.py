@@ -52,11 +52,14 @@ class EventLog(Protocol):
         ...
 
 
-class _Listeners:
+class Listeners:
+    """Who is told of the new events of which session."""
+
     def __init__(self) -> None:
         self._listeners: dict[str, list[Listener]] = defaultdict(list)
 
     def listen(self, session_id: str, listener: Listener) -> Callable[[], None]:
+        """Call the listener for each new event of the session; return how to stop."""
         self._listeners[session_id].append(listener)
 
         def stop() -> None:
@@ -66,6 +69,7 @@ class _Listeners:
         return stop
 
     def tell(self, event: Event) -> None:
+        """Tell everyone who listens to the event's session."""
         for listener in tuple(self._listeners[event.session_id]):
             listener(event)
 
@@ -82,7 +86,7 @@ class MemoryEventLog:
         self._ids = ids
         self._clock = clock
         self._events: dict[str, list[Event]] = defaultdict(list)
-        self._told = _Listeners()
+        self._told = Listeners()
 
     async def append(self, session_id: str, body: EventBody, *, record: str = "") -> Event:
         """Keep the event and tell those who listen."""
@@ -189,7 +193,7 @@ class JsonlEventLog:
         self._ids = ids
         self._clock = clock
         self._files: dict[str, _File] = {}
-        self._told = _Listeners()
+        self._told = Listeners()
 
     def _file(self, session_id: str) -> _File:
         known = self._files.get(session_id)

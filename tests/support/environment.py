@@ -11,7 +11,7 @@ PERSONAL = re.compile(
     r"|DEEPSEEK|OPENROUTER|MOONSHOT|DASHSCOPE)_.*"
     r"|(ALL|HTTPS?|NO|FTP)_PROXY"
 )
-KEPT = frozenset({"ZPI_NIGHTLY"})
+KEPT = frozenset({"ZPI_NIGHTLY", "ZPI_TEST_POSTGRES_URL"})
 
 
 def personal_variables(names: Iterable[str]) -> list[str]:
