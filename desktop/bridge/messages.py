@@ -138,6 +138,11 @@ class KeyStoreInfo(_Frozen, frozen=True):
     text: str = ""
     unreadable: tuple[str, ...] = ()
 
+    @property
+    def wants_passphrase(self) -> bool:
+        """Whether stored keys cannot be read until their passphrase is entered."""
+        return self.mode == "locked" and self.locked_by == "passphrase"
+
 
 # -------------------------------------------------------------------- state
 

@@ -82,7 +82,9 @@ class MainWindow(QMainWindow):
         )
         self.pages = QStackedWidget()
         self.split = QSplitter(Qt.Orientation.Horizontal)
-        self.teller = WindowNotices(bar=self.notices, bridge=bridge, state=state)
+        self.teller = WindowNotices(
+            bar=self.notices, bridge=bridge, state=state, show_keys=self.show_keys
+        )
         self._lay_out()
         self._connect()
         self._restore_place()
@@ -117,6 +119,13 @@ class MainWindow(QMainWindow):
         self.settings_page.open_at(at)
         self.pages.setCurrentWidget(self.settings_page)
         self._show_titles()
+
+    def show_keys(self) -> None:
+        """Show the models and keys; where keys are locked, their passphrase can be typed."""
+        self.show_settings(MODELS)
+        box = self.settings_page.models.passphrase
+        if box.step == "locked":
+            box.phrase.setFocus()
 
     def toggle_sidebar(self) -> None:
         """Show or hide the side bar; what is chosen for a wide window is remembered."""
@@ -209,7 +218,7 @@ class MainWindow(QMainWindow):
         for source in (go, self.area, self.settings_page):
             source.failed.connect(self.teller.fail)
         self.area.sent.connect(go.sent)
-        self.area.setup_wanted.connect(self.show_settings)
+        self.area.setup_wanted.connect(self.show_keys)
         self.header.sidebar_wanted.connect(self.toggle_sidebar)
         self.header.new_wanted.connect(go.new)
         self.empty.new_wanted.connect(go.new)

@@ -54,8 +54,15 @@ def embedded_text() -> str:
     return tr("Works without a key. It is tiny and only there to show the application.")
 
 
-def source_text(provider: ProviderView) -> str:
+def is_key_locked(provider: ProviderView, info: KeyStoreInfo) -> bool:
+    """Return whether a provider's key is stored, and waits for its passphrase."""
+    return info.wants_passphrase and provider.source == "stored"
+
+
+def source_text(provider: ProviderView, info: KeyStoreInfo) -> str:
     """Return where a provider's key comes from."""
+    if is_key_locked(provider, info):
+        return tr("Key locked")
     return {
         "none": tr("No key"),
         "stored": tr("Key stored"),
@@ -69,6 +76,7 @@ def key_store_text(info: KeyStoreInfo) -> str:
     """Return how keys are kept, and which must be entered again."""
     text = {
         "keyring": tr("Keys are stored encrypted; what opens them lies in the system key ring."),
+        "passphrase": tr("Keys are stored encrypted; your passphrase opens them."),
         "session": tr(
             "There is no system key ring: keys are kept in memory, only until ZPI is closed."
         ),
@@ -78,6 +86,13 @@ def key_store_text(info: KeyStoreInfo) -> str:
             "stored keys cannot be read, and new ones are kept only until ZPI is closed."
         ),
     }[info.mode]
+    if info.wants_passphrase:
+        text = tr(
+            "The stored keys are locked: they cannot be used until you enter your passphrase. "
+            "New ones are kept in memory until then."
+        )
+    if info.replaced:
+        text = f"{text} {tr('Your passphrase is not needed any more.')}"
     if not info.unreadable:
         return text
     names = ", ".join(info.unreadable)

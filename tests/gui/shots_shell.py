@@ -22,12 +22,12 @@ from desktop.bridge.messages import (
     SessionsState,
     SettingsState,
 )
-from desktop.bridge.protocol import ProviderTested, TestProvider
+from desktop.bridge.protocol import ProviderTested, TestProvider, UnlockKeys
 from desktop.gui import i18n
 from desktop.gui.settings.settings_page import APPEARANCE, GENERAL, MODELS
 from desktop.gui.theme import Theme
 from tests.support.fake_bridge import FakeBridge
-from tests.support.shell import Shell, models, row, shell
+from tests.support.shell import Shell, locked_models, models, row, shell
 
 ROWS = (
     row("a", title="Fix the rounding of prices in the basket", status="running", minutes=0),
@@ -127,6 +127,40 @@ def settings_models(made: Shell) -> None:
     made.window.show_settings(MODELS)
 
 
+def passphrase_set(made: Shell) -> None:
+    settings_models(made)
+    box = made.window.settings_page.models.passphrase
+    box.begin.click()
+    box.phrase.setText("four words")
+    box.submit.click()
+
+
+def passphrase_locked(made: Shell) -> None:
+    made.start(*ROWS, models_state=locked_models())
+    made.window.show_keys()
+    box = made.window.settings_page.models.passphrase
+    made.bridge.fail(
+        UnlockKeys, code="wrong_passphrase", text="The passphrase is not the right one."
+    )
+    box.phrase.setText("not the right one")
+    box.submit.click()
+
+
+def passphrase_open(made: Shell) -> None:
+    made.start(*ROWS, models_state=models(store=KeyStoreInfo(mode="passphrase")))
+    made.window.show_settings(MODELS)
+
+
+def passphrase_change(made: Shell) -> None:
+    passphrase_open(made)
+    made.window.settings_page.models.passphrase.change.click()
+
+
+def keys_locked(made: Shell) -> None:
+    made.start(*ROWS, models_state=locked_models())
+    made.window.navigator.open("c")
+
+
 def settings_general(made: Shell) -> None:
     made.start(*ROWS)
     made.window.show_settings(GENERAL)
@@ -160,6 +194,11 @@ SCENES: tuple[Callable[[Shell], None], ...] = (
     running,
     blocked,
     settings_models,
+    passphrase_set,
+    passphrase_locked,
+    passphrase_open,
+    passphrase_change,
+    keys_locked,
     settings_form,
     settings_general,
     settings_appearance,

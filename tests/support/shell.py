@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from msgspec import structs
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QLabel, QWidget
 
@@ -104,6 +105,13 @@ def models(
         key_store=store,
         default=default if ready else "",
     )
+
+
+def locked_models() -> ModelsState:
+    """All models; Anthropic's key is stored, and waits for its passphrase."""
+    unlocked = models(store=KeyStoreInfo(mode="locked", locked_by="passphrase"))
+    locked = tuple(structs.replace(each, ready=each.local) for each in unlocked.models)
+    return structs.replace(unlocked, models=locked)
 
 
 def row(

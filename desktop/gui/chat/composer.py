@@ -328,8 +328,14 @@ def _reason(reason: Block) -> str:
             return tr("No model is chosen.")
         case "unknown":
             return tr("The model {model} is not known any more.", model=reason.about)
-        case "no_key":
-            return tr("There is no key for {provider}.", provider=reason.about)
+        case "no_key" | "key_locked":
+            return _key_reason(reason)
+
+
+def _key_reason(reason: Block) -> str:
+    if reason.kind == "key_locked":
+        return tr("The key for {provider} is locked.", provider=reason.about)
+    return tr("There is no key for {provider}.", provider=reason.about)
 
 
 def _remedy(reason: Block) -> str:
@@ -339,5 +345,7 @@ def _remedy(reason: Block) -> str:
             return tr("Set up a model")
         case "no_key":
             return tr("Add a key")
+        case "key_locked":
+            return tr("Unlock…")
         case _:
             return ""

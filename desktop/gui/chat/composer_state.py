@@ -13,6 +13,7 @@ from desktop.bridge.messages import (
     SessionRow,
     TranscriptMessage,
 )
+from desktop.gui.mode_text import is_key_locked
 
 MAX_HISTORY = 200
 MAX_PROMPT_KEPT = 8 * 1024
@@ -28,6 +29,7 @@ BlockKind: TypeAlias = Literal[
     "no_model",
     "unknown",
     "no_key",
+    "key_locked",
 ]
 
 
@@ -78,14 +80,21 @@ def block(
 
 
 def _model_block(models: ModelsState, model: str) -> Block | None:
+    found = next((each for each in models.models if each.key == model), None)
+    if found is not None and not found.ready and _is_locked(models, found.provider):
+        return Block("key_locked", found.provider)
     if not any(each.ready for each in models.models):
         return Block("no_models")
     if not model:
         return Block("no_model")
-    found = next((each for each in models.models if each.key == model), None)
     if found is None:
         return Block("unknown", model)
     return None if found.ready else Block("no_key", found.provider)
+
+
+def _is_locked(models: ModelsState, provider: str) -> bool:
+    own = (each for each in models.providers if each.name == provider)
+    return any(is_key_locked(each, models.key_store) for each in own)
 
 
 class History:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import (
 )
 from typing_extensions import override
 
-from desktop.bridge.messages import ErrorInfo, ProviderView
+from desktop.bridge.messages import ErrorInfo, KeyStoreInfo, ProviderView
 from desktop.bridge.protocol import (
     Answer,
     Command,
@@ -23,7 +23,14 @@ from desktop.gui.bridge_like import BridgeLike
 from desktop.gui.first_run import is_embedded
 from desktop.gui.i18n import tr
 from desktop.gui.icons import Icons
-from desktop.gui.mode_text import embedded_text, key_store_text, model_name, source_text
+from desktop.gui.mode_text import (
+    embedded_text,
+    is_key_locked,
+    key_store_text,
+    model_name,
+    source_text,
+)
+from desktop.gui.settings.passphrase_box import PassphraseBox
 from desktop.gui.settings.provider_form import ProviderForm
 from desktop.gui.state import ShellState
 from desktop.gui.widgets.base import ElidedLabel, PlainLabel, TranslatedWidget, button
@@ -53,6 +60,7 @@ class ModelsPage(TranslatedWidget):
         self._default_hint = PlainLabel(kind="muted", wrap=True, parent=self)
         self._providers_label = PlainLabel(kind="heading", parent=self)
         self.key_store = PlainLabel(kind="muted", wrap=True, parent=self)
+        self.passphrase = PassphraseBox(bridge=bridge, state=state, parent=self)
         self.add = button(parent=self)
         self._rows = QVBoxLayout()
         self._rows.setSpacing(6)
@@ -96,6 +104,7 @@ class ModelsPage(TranslatedWidget):
         layout.addSpacing(14)
         layout.addWidget(self._providers_label)
         layout.addWidget(self.key_store)
+        layout.addWidget(self.passphrase)
         layout.addLayout(self._rows)
         layout.addWidget(self.add, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addStretch(1)
@@ -125,7 +134,7 @@ class ModelsPage(TranslatedWidget):
                 widget.hide()
                 widget.deleteLater()
         for provider in models.providers:
-            self._rows.addWidget(self._row(provider))
+            self._rows.addWidget(self._row(provider, models.key_store))
 
     def _show_default(self) -> None:
         models = self._state.models
@@ -138,7 +147,7 @@ class ModelsPage(TranslatedWidget):
         if not models.default and ready:
             self.default.setCurrentIndex(0)
         elif self.default.findData(models.default) < 0 and models.default:
-            self.default.addItem(tr("{model} – no key", model=models.default), models.default)
+            self.default.addItem(self._unusable(models.default), models.default)
             self.default.setCurrentIndex(self.default.count() - 1)
         else:
             self.default.setCurrentIndex(self.default.findData(models.default))
@@ -151,18 +160,26 @@ class ModelsPage(TranslatedWidget):
         else:
             self._default_hint.setText(tr("Sessions that exist keep their own model."))
 
+    def _unusable(self, model: str) -> str:
+        models, found = self._state.models, self._state.model(model)
+        own = self._state.provider(found.provider) if found else None
+        if models is not None and own is not None and is_key_locked(own, models.key_store):
+            return tr("{model} – key locked", model=model)
+        return tr("{model} – no key", model=model)
+
     def _choose_default(self) -> None:
         self._do(SetDefaultModel(model=str(self.default.currentData())))
 
-    def _row(self, provider: ProviderView) -> QWidget:
+    def _row(self, provider: ProviderView, store: KeyStoreInfo) -> QWidget:
         row = QFrame(self)
         row.setProperty("kind", "card")
         name = PlainLabel(provider.name, parent=row)
         address = ElidedLabel(kind="muted", parent=row)
         address.set_whole(provider.base_url or tr("On this computer"))
         has_key = provider.source in {"stored", "session", "environment", "keyless"}
+        good = has_key and not is_key_locked(provider, store)
         source = PlainLabel(
-            source_text(provider), kind="badge-good" if has_key else "badge", parent=row
+            source_text(provider, store), kind="badge-good" if good else "badge", parent=row
         )
         texts = QVBoxLayout()
         texts.setSpacing(1)

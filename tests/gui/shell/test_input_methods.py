@@ -1,6 +1,7 @@
 """Enter while an input method composes never submits, in every field that submits."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QSettings, Qt
@@ -9,12 +10,21 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from desktop.bridge.protocol import ProviderTested, RenameSession, SubmitPrompt, TestProvider
+from desktop.bridge.messages import KeyStoreInfo
+from desktop.bridge.protocol import (
+    ChangePassphrase,
+    ProviderTested,
+    RenameSession,
+    SetPassphrase,
+    SubmitPrompt,
+    TestProvider,
+    UnlockKeys,
+)
 from desktop.gui.theme import Theme
 from desktop.gui.widgets.ime import SubmitLine
 from tests.support.fake_bridge import FakeBridge
 from tests.support.repository import ROOT
-from tests.support.shell import Shell, row, shell
+from tests.support.shell import Shell, models, row, shell
 
 
 def compose(field: QWidget, text: str) -> None:
@@ -40,6 +50,7 @@ def made(qtbot: QtBot, fake_bridge: FakeBridge, theme: Theme, store: QSettings) 
 
 
 Case = tuple[QWidget, Callable[[], int]]
+Finder = Callable[[Shell], Case]
 
 
 def prompt(made: Shell) -> Case:
@@ -83,6 +94,25 @@ def form_field(name: str) -> Callable[[Shell], Case]:
     return field
 
 
+def passphrase_field(name: str, mode: Literal["session", "passphrase", "locked"]) -> Finder:
+    def field(made: Shell) -> Case:
+        info = KeyStoreInfo(mode=mode, locked_by="passphrase")
+        made.bridge.publish(models(store=info))
+        made.window.show_settings()
+        box = made.window.settings_page.models.passphrase
+        if mode != "locked":
+            (box.begin if mode == "session" else box.change).click()
+        lines = {"current": box.current, "phrase": box.phrase, "again": box.again}
+        for each, line in lines.items():
+            if each != name:
+                line.setText(PHRASE)
+        kinds = (SetPassphrase, UnlockKeys, ChangePassphrase)
+        return lines[name], lambda: sum(isinstance(each, kinds) for each in made.bridge.sent)
+
+    return field
+
+
+PHRASE = "四个没有人知道的词语组成的口令"
 FIELDS = {
     "prompt": (prompt, "你好"),
     "rename": (rename, "你好"),
@@ -90,6 +120,12 @@ FIELDS = {
     "address": (form_field("address"), "https://x.example"),
     "key": (form_field("key"), "key"),
     "model": (form_field("model"), "模型"),
+    "set passphrase": (passphrase_field("phrase", "session"), PHRASE),
+    "set again": (passphrase_field("again", "session"), PHRASE),
+    "unlock": (passphrase_field("phrase", "locked"), PHRASE),
+    "current": (passphrase_field("current", "passphrase"), PHRASE),
+    "changed": (passphrase_field("phrase", "passphrase"), PHRASE),
+    "changed again": (passphrase_field("again", "passphrase"), PHRASE),
 }
 
 
