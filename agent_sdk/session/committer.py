@@ -18,6 +18,8 @@ from agent_sdk.session.records import KnownRecord
 from agent_sdk.session.state_snapshot import take_snapshot
 from agent_sdk.session.store import StateKeeper, TranscriptStore
 
+_FORGET_AFTER = 2000  # records, where states are kept often
+
 
 class _Entry(Struct, eq=False):
     """One append that waits for its ids."""
@@ -40,7 +42,8 @@ class Committer:
 
     Attributes:
         lost: Whether a write was stopped half-way, so that nobody knows what
-            is in the store; nothing may be appended any more.
+            is in the store, or a strict store failed to keep a state;
+            nothing may be appended any more.
     """
 
     def __init__(
@@ -82,15 +85,21 @@ class Committer:
         if self._state.header is not None:
             await store.keep_state(take_snapshot(self._state))
 
+    async def _keep_if_due(self, store: StateKeeper) -> None:
+        if not store.state_due:
+            return
+        await self._keep_state(store)
+        if not store.strict or self._state.count - self._state.partial > _FORGET_AFTER:
+            self._state.forget()  # a long session: the rest can be read again
+
     async def _work(self) -> None:
         taken: list[_Entry] = []
         try:
             while self._waiting:
                 taken, self._waiting = self._waiting, []
                 await self._commit(taken)
-                if isinstance(self._store, StateKeeper) and self._store.state_due:
-                    await self._keep_state(self._store)
-                    self._state.forget()  # a long session: the rest can be read again
+                if isinstance(self._store, StateKeeper) and not self._store.strict:
+                    await self._keep_if_due(self._store)
         except BaseException as error:
             self.lost = True
             for entry in (*taken, *self._waiting):
@@ -112,6 +121,14 @@ class Committer:
             return
         for record in batch.records:
             self._state.apply(record)
+        if isinstance(self._store, StateKeeper) and self._store.strict:
+            try:
+                await self._keep_if_due(self._store)
+            except ZpiError as error:
+                self.lost = True  # the records are there: opening it again finds them
+                for entry, _ in added:
+                    entry.fail(error)
+                return
         for entry, uuids in added:
             if not entry.ids.done():
                 entry.ids.set_result(uuids)

@@ -6,10 +6,11 @@ come while one is being written go down together with the next.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from agent_sdk.core.errors import (
     InvalidInput,
@@ -47,6 +48,13 @@ from agent_sdk.session.store import (
 )
 
 
+class Begin(Struct, frozen=True, kw_only=True):
+    """Id and real folder of a session that is begun."""
+
+    session_id: str
+    cwd: str
+
+
 class SessionManager:
     """One session, open.
 
@@ -77,11 +85,12 @@ class SessionManager:
         self.state = state
         self.notices = tuple(notices)
         self._store = store
-        self._ids = ids
-        self._clock = clock
         self._read_only = read_only
         self._closed = False
-        self._committer = Committer(store=store, state=state, new_batch=self._new_batch)
+        new_batch = partial(
+            Batch, state=state, session_id=session_id, cwd=cwd, ids=ids, clock=clock
+        )
+        self._committer = Committer(store=store, state=state, new_batch=new_batch)
 
     @property
     def path(self) -> Path | None:
@@ -240,6 +249,7 @@ class SessionManager:
         ids: Ids,
         clock: Clock,
         observe: Callable[[Record], None] | None = None,
+        begin: Begin | None = None,
     ) -> Self:
         """Open what a store holds; the manager closes the store.
 
@@ -248,14 +258,18 @@ class SessionManager:
             ids: Source of ids.
             clock: Source of time.
             observe: As for ``resume``.
+            begin: The session to begin if it holds no record.
 
         Raises:
-            SessionNotFound: If it holds no record.
+            SessionNotFound: If it holds no record, and none is begun.
             StorageError: As for ``resume``.
         """
         try:
             opened = await open_state(store, observe)
             state, report = opened.state, opened.report
+            if not report.count and begin is not None:
+                name, cwd = begin.session_id, begin.cwd
+                return cls(store=store, state=state, session_id=name, cwd=cwd, ids=ids, clock=clock)
             if not report.count:
                 raise SessionNotFound(f"{str(store.path)!r} holds no session.")
             name = store.path.stem if store.path else ""
@@ -334,17 +348,10 @@ class SessionManager:
     async def close(self) -> None:
         """Finish what waits, and let go of the file; may be called twice."""
         self._closed = True
-        await self._committer.finish()
-        await self._store.close()
-
-    def _new_batch(self) -> Batch:
-        return Batch(
-            state=self.state,
-            session_id=self.session_id,
-            cwd=self.cwd,
-            ids=self._ids,
-            clock=self._clock,
-        )
+        try:
+            await self._committer.finish()
+        finally:
+            await self._store.close()
 
 
 def _blobs_dir(sessions_dir: str | Path, artifacts_dir: str | Path | None) -> Path:

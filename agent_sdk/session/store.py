@@ -31,9 +31,9 @@ from agent_sdk.core.fsio import (
     storage_error,
 )
 from agent_sdk.session.artifacts import MAX_ARTIFACT_BYTES
-from agent_sdk.session.codec import BadLine, Chain, Item, read_items
+from agent_sdk.session.codec import BadLine, Chain, Item, peek, read_items
 from agent_sdk.session.index import Indexed, read_index, write_index
-from agent_sdk.session.state_snapshot import StateSnapshot
+from agent_sdk.session.state_snapshot import SnapshotFacts, StateSnapshot
 from agent_sdk.session.writer import WriterThread
 
 Visit: TypeAlias = Callable[[Item], None]
@@ -153,10 +153,17 @@ class StateKeeper(TranscriptStore, Protocol):
         """Whether so much was appended that the state is worth being kept now."""
         ...
 
+    @property
+    def strict(self) -> bool:
+        """Whether an append ends only when a state that is due is kept, and fails if it is not."""
+        ...
+
     async def keep_state(self, snapshot: StateSnapshot) -> None:
         """Keep a state for the next time, unless records have come since.
 
-        Failing to do so is logged and changes nothing.
+        Raises:
+            StorageError: If it failed and the store is strict; otherwise
+                that is logged and changes nothing.
         """
         ...
 
@@ -237,6 +244,16 @@ class MemoryStore:
         """Visit the lines that it was made with."""
         rest = iter([line + b"\n" for line in self.lines])
         return scan(lambda _limit: next(rest, b""), visit)
+
+    async def load_after(self, visit: Visit, *, facts: SnapshotFacts) -> LoadReport | None:
+        """Visit the lines behind a state; see ``LazyTranscript``."""
+        at = facts.count
+        found = peek(self.lines[at - 1]) if 0 < at <= len(self.lines) else None
+        if found is None or found[1] != facts.last_uuid:
+            return None
+        rest = iter([line + b"\n" for line in self.lines[at:]])
+        chain = Chain(header=facts.header, last_uuid=facts.last_uuid, count=at)
+        return scan(lambda _limit: next(rest, b""), visit, chain=chain)
 
     async def append(self, lines: Sequence[bytes], blobs: Mapping[str, bytes]) -> None:
         """Add lines."""
@@ -369,6 +386,11 @@ class JsonlStore:
     def state_due(self) -> bool:
         """Whether the index has fallen far behind."""
         return self.writable and self._growth >= self._due
+
+    @property
+    def strict(self) -> bool:
+        """False: the index only saves time."""
+        return False
 
     async def keep_state(self, snapshot: StateSnapshot) -> None:
         """Write the index, if it is behind; see ``StateKeeper``."""

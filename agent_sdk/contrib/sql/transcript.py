@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select
 
@@ -17,7 +17,11 @@ from agent_sdk.core.errors import (
     SessionReadOnly,
     StorageError,
 )
+from agent_sdk.session.codec import Chain, peek
+from agent_sdk.session.state_snapshot import SnapshotFacts
 from agent_sdk.session.store import LoadReport, Visit, scan
+
+_Report = TypeVar("_Report", LoadReport, LoadReport | None)
 
 _ROWS_AT_ONCE = 200
 
@@ -64,25 +68,11 @@ class SqlTranscriptStore:
 
     async def load(self, visit: Visit) -> LoadReport:
         """Read the rows, on some other thread; see the protocol."""
-        if self._holder is None:
-            self._session = await self._database.read(self._find)
-            if self._session is None:
-                raise SessionNotFound(
-                    f"There is no session {self._session_id!r} of the user {self._user!r}."
-                )
-            return await self._scan(visit)
-        try:
-            await self._begin()
-            report = await self._scan(visit)
-            self._newer = report.newer
-            if report.newer:
-                await self._holder.release()
-                return report
-            self._check(report)
-        except BaseException:
-            await self._holder.release()
-            raise
-        return report
+        return await self._read(lambda connection: self._scan(connection, visit))
+
+    async def load_after(self, visit: Visit, *, facts: SnapshotFacts) -> LoadReport | None:
+        """Read the rows behind a state; see ``LazyTranscript``."""
+        return await self._read(lambda connection: self._scan_after(connection, visit, facts))
 
     async def append(self, lines: Sequence[bytes], blobs: Mapping[str, bytes]) -> None:
         """Add lines and artifacts in one transaction; see the protocol."""
@@ -145,8 +135,31 @@ class SqlTranscriptStore:
 
     # ------------------------------------------------------------- opening
 
+    async def _read(self, work: Callable[[Connection], _Report]) -> _Report:
+        """Become the owner, unless this only reads, and read."""
+        if self._holder is None:
+            self._session = await self._database.read(self._find)
+            if self._session is None:
+                raise SessionNotFound(
+                    f"There is no session {self._session_id!r} of the user {self._user!r}."
+                )
+            return await self._database.read(work)
+        try:
+            await self._begin()
+            report = await self._database.read(work)
+            if report is not None:
+                self._newer = report.newer
+                if report.newer:
+                    await self._holder.release()
+                    return report
+                self._check(report)
+        except BaseException:
+            await self._holder.release()
+            raise
+        return report
+
     async def _begin(self) -> None:
-        if self._holder is None:  # pragma: no cover - callers have looked
+        if self._holder is None or self._loaded:
             return
         holding = await self._holder.take()
         self._session = holding.lease.session
@@ -164,18 +177,28 @@ class SqlTranscriptStore:
     def _find(self, connection: Connection) -> int | None:
         return leases.find(connection, user=self._user, session_id=self._session_id)
 
-    async def _scan(self, visit: Visit) -> LoadReport:
-        session = self._session
+    def _scan(self, connection: Connection, visit: Visit, chain: Chain | None = None) -> LoadReport:
+        first = chain.count if chain else 0
+        found = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(
+            select(records.c.line)
+            .where(records.c.session == self._session, records.c.position >= first)
+            .order_by(records.c.position)
+        )
+        return scan(_readline(found.scalars()), visit, chain=chain)
 
-        def work(connection: Connection) -> LoadReport:
-            found = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(
-                select(records.c.line)
-                .where(records.c.session == session)
-                .order_by(records.c.position)
+    def _scan_after(
+        self, connection: Connection, visit: Visit, facts: SnapshotFacts
+    ) -> LoadReport | None:
+        last = connection.execute(
+            select(records.c.line).where(
+                records.c.session == self._session, records.c.position == facts.count - 1
             )
-            return scan(_readline(found.scalars()), visit)
-
-        return await self._database.read(work)
+        ).scalar()
+        found = peek(bytes(last)) if last is not None else None
+        if found is None or found[1] != facts.last_uuid:
+            return None
+        chain = Chain(header=facts.header, last_uuid=facts.last_uuid, count=facts.count)
+        return self._scan(connection, visit, chain)
 
     def _check(self, report: LoadReport) -> None:
         """Refuse to go on where records are broken; a database has no torn tail."""
