@@ -196,9 +196,9 @@ async def test_what_somebody_else_wrote_meanwhile_is_not_taken_back(tmp_path: Pa
         @override
         def act(self, point: str) -> None:
             super().act(point)
-            if point == "at.check" and bench.at("a").read_text() == "new\n":
-                bench.put("a", "somebody else's\n")
-                bench.put("b", "somebody else's\n")
+            if point == "at.check" and (tmp_path / "a").read_text() == "new\n":
+                for name in "ab":
+                    (tmp_path / name).write_text("somebody else's\n")
 
     bench = Workbench(tmp_path, faults=Meddler(name="none", nth=1, action="eio"))
     for name in "ab":
