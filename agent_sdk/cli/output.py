@@ -5,6 +5,7 @@ what goes wrong is told on standard error. In ``stream-json`` a line is
 written after what it tells is durable.
 """
 
+from collections.abc import Mapping
 from typing import Any, Protocol, assert_never
 
 import msgspec
@@ -44,7 +45,7 @@ class Writer(Protocol):
         """Take one event of the run."""
         ...
 
-    def end(self, end: RunEnded, *, seconds: float, total: Usage) -> None:
+    def end(self, end: RunEnded, *, seconds: float, spent: Mapping[str, Usage]) -> None:
         """Say how it ended."""
         ...
 
@@ -75,9 +76,9 @@ class StreamJsonWriter:
         if messages:
             self._out.write(b"".join([self._encode(m) + b"\n" for m in messages]))
 
-    def end(self, end: RunEnded, *, seconds: float, total: Usage) -> None:
+    def end(self, end: RunEnded, *, seconds: float, spent: Mapping[str, Usage]) -> None:
         """Write the ``result`` message."""
-        self._line(self._adapter.result(end, seconds=seconds, total=total))
+        self._line(self._adapter.result(end, seconds=seconds, spent=spent))
 
 
 class JsonWriter(StreamJsonWriter):
@@ -184,7 +185,7 @@ class TextWriter:
         self._close_line()
         self._err.write(f"{self._dim}{text}{self._plain}\n".encode("utf-8", "replace"))
 
-    def end(self, end: RunEnded, *, seconds: float, total: Usage) -> None:
+    def end(self, end: RunEnded, *, seconds: float, spent: Mapping[str, Usage]) -> None:
         """Say what went wrong, if anything did."""
         self._clear_counter()
         self._close_line()

@@ -98,8 +98,8 @@ class Program:
             end = await session.prompt(prompt)
             seconds = around.clock.monotonic() - begun
             self._stop = None
-            total = manager.state.usage
-            self._write(lambda: writer.end(end, seconds=seconds, total=total))
+            spent = manager.state.spending.models
+            self._write(lambda: writer.end(end, seconds=seconds, spent=spent))
         return self._code(end)
 
     def _read_prompt(self) -> tuple[str, bool]:
@@ -137,6 +137,7 @@ class Program:
             session_id=session.session_id,
             model=session.model,
             ids=around.ids,
+            models=around.registry.known,
             partial=self._args.partial,
         )
         writer: Writer

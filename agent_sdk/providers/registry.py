@@ -157,6 +157,10 @@ class ModelRegistry:
         others = (p for name, p in self._providers.items() if name not in added)
         return ModelRegistry(providers=(*added.values(), *others), aliases=self._aliases)
 
+    def known(self, key: str) -> Model | None:
+        """Return the model of that ``provider/id``, if the table has it."""
+        return self._by_key.get(key)
+
     def candidates(self, name: str) -> tuple[Model, ...]:
         """Return the models that the name may mean: one, several, or none."""
         if name in self._by_key:

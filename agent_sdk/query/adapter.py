@@ -6,6 +6,7 @@ the Claude Agent SDK's messages, one object a message, which the command line
 prints as ``stream-json``. Pure but for the ids it asks for.
 """
 
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from agent_sdk.core.ids import Ids
@@ -63,11 +64,21 @@ class SdkAdapter:
         model: The model in force.
         ids: Source of message ids.
         partial: Whether the model's deltas are wanted as ``stream_event``.
+        models: Returns what is known of another model by ``provider/model``.
     """
 
-    def __init__(self, *, session_id: str, model: Model, ids: Ids, partial: bool) -> None:
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        model: Model,
+        ids: Ids,
+        partial: bool,
+        models: Callable[[str], Model | None] = lambda _: None,
+    ) -> None:
         self._session_id = session_id
         self._model = model
+        self._models = models
         self._ids = ids
         self._partial = partial
         self._message_id = ""
@@ -135,15 +146,18 @@ class SdkAdapter:
             case _:
                 assert_never(event)
 
-    def result(self, end: RunEnded, *, seconds: float, total: Usage) -> Json:
+    def result(self, end: RunEnded, *, seconds: float, spent: Mapping[str, Usage]) -> Json:
         """Return the message that closes a run.
 
         Args:
             end: How the run ended.
             seconds: How long it took.
-            total: The session's tokens so far, this run included.
+            spent: The session's tokens so far by ``provider/model``, this run included.
         """
-        cost = cost_usd(total, self._model.prices)
+        models = {
+            key: self._model_usage(key, usage)
+            for key, usage in (spent or {self._model.key: Usage()}).items()
+        }
         subtype = {
             "completed": "success",
             "max_turns": "error_max_turns",
@@ -158,9 +172,9 @@ class SdkAdapter:
             "num_turns": end.turns,
             "stop_reason": self._stop_reason,
             "terminal_reason": _terminal_reason(end),
-            "total_cost_usd": cost,
+            "total_cost_usd": sum(each["costUSD"] for each in models.values()),
             "usage": _zeros(end.usage),
-            "modelUsage": {self._model.key: _model_usage(total, self._model, cost)},
+            "modelUsage": models,
             "permission_denials": self._denials,
         }
         if end.status == "completed":
@@ -171,6 +185,19 @@ class SdkAdapter:
         return self._message("result", **fields)
 
     # --------------------------------------------------------------- the parts
+
+    def _model_usage(self, key: str, usage: Usage) -> Json:
+        model = self._model if key == self._model.key else self._models(key)
+        return {
+            "inputTokens": usage.input_tokens,
+            "outputTokens": usage.output_tokens,
+            "cacheReadInputTokens": usage.cache_read_input_tokens,
+            "cacheCreationInputTokens": usage.cache_creation_input_tokens,
+            "webSearchRequests": 0,
+            "costUSD": cost_usd(usage, model.prices) if model else 0.0,
+            "contextWindow": model.context_window if model else 0,
+            "maxOutputTokens": model.max_output if model else 0,
+        }
 
     def _message(self, kind: str, **fields: object) -> Json:
         return {
@@ -386,19 +413,6 @@ def _zeros(usage: Usage) -> Json:
         "output_tokens": usage.output_tokens,
         "cache_read_input_tokens": usage.cache_read_input_tokens,
         "cache_creation_input_tokens": usage.cache_creation_input_tokens,
-    }
-
-
-def _model_usage(usage: Usage, model: Model, cost: float) -> Json:
-    return {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "cacheReadInputTokens": usage.cache_read_input_tokens,
-        "cacheCreationInputTokens": usage.cache_creation_input_tokens,
-        "webSearchRequests": 0,
-        "costUSD": cost,
-        "contextWindow": model.context_window,
-        "maxOutputTokens": model.max_output,
     }
 
 

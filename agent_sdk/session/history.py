@@ -48,6 +48,7 @@ from agent_sdk.session.records import (
     UserRecord,
     message_of,
 )
+from agent_sdk.session.spending import Spending
 from agent_sdk.session.trail import Effect, Trail
 from agent_sdk.session.view import View
 
@@ -83,7 +84,7 @@ class SessionState:
         title: Title that was set; empty for none.
         tag: Tag that was set; empty for none.
         first_prompt: Text of the first prompt.
-        usage: Tokens of all requests, summed.
+        spending: Tokens of all requests, by model.
         sections: The system prompt that was stored last.
         tools: Tools in force, as far as records say.
         open_calls: Calls that were started and have no result, by id.
@@ -103,7 +104,7 @@ class SessionState:
         self.title = ""
         self.tag = ""
         self.first_prompt = ""
-        self.usage = Usage()
+        self.spending = Spending()
         self.sections: tuple[PromptSection, ...] = ()
         self.tools: tuple[str, ...] = ()
         self.open_calls: dict[str, ToolJournalRecord] = {}
@@ -115,6 +116,11 @@ class SessionState:
     def count(self) -> int:
         """How many records there are."""
         return self.trail.count
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all requests, summed."""
+        return self.spending.usage
 
     @property
     def cwd(self) -> str:
@@ -227,8 +233,8 @@ class SessionState:
             case UserRecord():
                 self._note_user(record)
             case AssistantRecord():
-                self.usage = self.usage + record.usage
                 self.model = f"{record.provider}/{record.model}"
+                self.spending.add(self.model, record.usage)
             case RunRecord():
                 self._note_run(record)
             case ToolJournalRecord():
@@ -245,11 +251,11 @@ class SessionState:
             ):
                 self._note_setting(record)
             case CompactionRecord():
-                self.usage = self.usage + record.usage
-            case FileChangeRecord() | TodoRecord() | RewindRecord() | CustomRecord():
-                pass  # nothing beside the conversation
-            case UnknownRecord():
-                pass  # kept in the file, for whoever knows it
+                self.spending.add(record.model or self.model, record.usage)
+            case CustomRecord():
+                self.spending.add_child(record)
+            case FileChangeRecord() | TodoRecord() | RewindRecord() | UnknownRecord():
+                pass  # nothing beside the conversation, or kept for whoever knows it
             case _:
                 assert_never(record)
 

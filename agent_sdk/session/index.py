@@ -28,7 +28,7 @@ from msgspec import Struct
 from agent_sdk.core.errors import StorageError
 from agent_sdk.core.failpoints import PROCESS_FAULTS, Faults
 from agent_sdk.core.fsio import replace_file
-from agent_sdk.core.usage import Usage
+from agent_sdk.core.usage import Usage, total
 from agent_sdk.session.codec import MAX_RECORD_BYTES, peek
 from agent_sdk.session.records import FORMAT, VERSION
 from agent_sdk.session.state_snapshot import (
@@ -175,7 +175,7 @@ def _make_facts(stream: BinaryIO, snapshot: StateSnapshot) -> IndexFacts | None:
         title=said.title,
         first_prompt=short_prompt(said.first_prompt),
         model=said.model,
-        usage=said.usage,
+        usage=total(said.spent.values()),
         compaction_uuid=said.compaction.uuid if said.compaction else "",
     )
 

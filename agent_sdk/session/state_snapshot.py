@@ -37,10 +37,11 @@ from agent_sdk.session.records import (
     message_of,
     user_record,
 )
+from agent_sdk.session.spending import Spending
 from agent_sdk.session.trail import Trail
 from agent_sdk.session.view import View, ViewEntry
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 """Goes up with every change of what a snapshot holds, or of the fold, between two releases;
 a snapshot of another release of this program is not used anyway."""
 
@@ -69,7 +70,8 @@ class SnapshotFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str = ""
     tag: str = ""
     first_prompt: str = ""
-    usage: Usage = Usage()
+    spent: dict[str, Usage] = {}
+    children: tuple[str, ...] = ()
     sections: tuple[StoredSection, ...] = ()
     tools: tuple[str, ...] = ()
     open_calls: tuple[ToolJournalRecord, ...] = ()
@@ -99,7 +101,6 @@ _PLAIN_FACTS = (
     "title",
     "tag",
     "first_prompt",
-    "usage",
     "tools",
     "open_run",
 )
@@ -138,6 +139,8 @@ def take_snapshot(state: SessionState) -> StateSnapshot:
     rules = (StoredRule(r.permission, r.pattern, r.action) for r in state.permission_rules)
     facts = SnapshotFacts(
         **{name: getattr(state, name) for name in _PLAIN_FACTS},
+        spent=dict(state.spending.models),
+        children=tuple(state.spending.children),
         permission_rules=tuple(rules),
         sections=tuple(StoredSection(s.name, s.text) for s in state.sections),
         open_calls=tuple(state.open_calls.values()),
@@ -160,6 +163,7 @@ def restored_state(snapshot: StateSnapshot) -> SessionState:
     for name in _PLAIN_FACTS:
         if name != "count":
             setattr(state, name, getattr(facts, name))
+    state.spending = Spending(facts.spent, facts.children)
     state.permission_rules = [stored_rule(stored) for stored in facts.permission_rules]
     state.sections = tuple(PromptSection(s.name, s.text) for s in facts.sections)
     state.open_calls = {record.tool_use_id: record for record in facts.open_calls}

@@ -37,11 +37,14 @@ def chained(*records: Any) -> list[Any]:
 
 def facts_of(state: SessionState) -> dict[str, Any]:
     """Return all that a state says, however it came about."""
-    facts = {name: value for name, value in vars(state).items() if name not in ("view", "trail")}
+    others = ("view", "trail", "spending")
+    facts = {name: value for name, value in vars(state).items() if name not in others}
     view = state.view
     return {
         **facts,
         "count": state.count,
+        "spent": state.spending.models,
+        "children": list(state.spending.children),
         "view": view.entries(),
         "asked": view.asked if view.unanswered else None,
         "unanswered": list(view.unanswered.items()),

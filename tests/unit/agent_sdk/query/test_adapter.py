@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent_sdk.core.ids import RandomIds
-from agent_sdk.core.usage import Prices, Usage
+from agent_sdk.core.usage import Prices
 from agent_sdk.loop.types import Notice, RunEnded
 from agent_sdk.providers.messages import Json
 from agent_sdk.providers.models import Model
@@ -23,7 +23,7 @@ async def fold(*script: Any, partial: bool = False, denied: str = "") -> list[Js
     end = await run_loop(ScriptedProvider(*script), ports, FakeTool("read", work, READ))
     adapter = SdkAdapter(session_id="s", model=PRICED, ids=RandomIds(), partial=partial)
     messages = [m for e in ports.events for m in adapter.fold(e)]
-    return [*messages, adapter.result(end, seconds=1.5, total=end.usage)]
+    return [*messages, adapter.result(end, seconds=1.5, spent={PRICED.key: end.usage})]
 
 
 async def test_one_assistant_message_a_block_and_results_as_user_messages() -> None:
@@ -97,7 +97,7 @@ def test_ends_have_their_subtypes() -> None:
         status: adapter.result(
             RunEnded(run_id="r", status=status, turns=1, error_code="provider", error="no"),
             seconds=0,
-            total=Usage(),
+            spent={},
         )
         for status in ("completed", "aborted", "error", "max_turns")
     }
