@@ -16,7 +16,7 @@ from agent_sdk.events.wire import (
     ToolRunning,
     ToolState,
 )
-from agent_sdk.loop.types import ToolFinished, ToolProgress
+from agent_sdk.loop.types import ToolFinished, ToolProgress, file_changes
 from agent_sdk.providers.messages import ToolUseBlock, result_text
 
 MAX_LIVE_OUTPUT = 64 * 1024
@@ -113,8 +113,7 @@ class CallParts:
 
     def _side_effects(self, event: ToolFinished) -> list[Change]:
         changes: list[Change] = []
-        change = event.details.get("fileChange")
-        if isinstance(change, dict) and not event.result.is_error:
+        for change in () if event.result.is_error else file_changes(event.details):
             created_now = change.get("operation") == "created"
             operation: Literal["created", "modified"] = "created" if created_now else "modified"
             edited = FileEdited(

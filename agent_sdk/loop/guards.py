@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agent_sdk.loop.types import ToolResult
+from agent_sdk.loop.types import ToolResult, file_changes
 from agent_sdk.providers.messages import TextBlock
 
 REPEATS = 3
@@ -48,14 +48,14 @@ class LoopGuards:
         Args:
             name: The tool.
             key: The same for calls of the same tool with the same input.
-            result: What the call came to; its details' ``fileChange`` has the
-                hashes of the file before and after, None for no file.
+            result: What the call came to; its details have the hashes of
+                changed files before and after, see ``file_changes``.
         """
         if result.is_error:
             return self._failed(name, key, result)
         self._failures.pop(key, None)
-        change = result.details.get("fileChange")
-        return self._changed(change) if isinstance(change, dict) else None
+        notices = [self._changed(change) for change in file_changes(result.details)]
+        return next((notice for notice in notices if notice is not None), None)
 
     def _failed(self, name: str, key: str, result: ToolResult) -> GuardNotice | None:
         digest = _digest(result)

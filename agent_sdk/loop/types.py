@@ -143,6 +143,18 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     details: Json = msgspec.field(default_factory=dict)
 
 
+def file_changes(details: Json) -> list[Json]:
+    """Return the changes of files that a result's details tell of.
+
+    A tool that changes one file has it under ``fileChange``, one that changes
+    several has a list under ``fileChanges``. Each has ``path``, ``operation``,
+    ``beforeHash`` and ``afterHash`` (None for no file), and the diff.
+    """
+    several = details.get("fileChanges")
+    found = several if isinstance(several, list) else [details.get("fileChange")]
+    return [change for change in found if isinstance(change, dict)]
+
+
 class ToolContext(Struct, frozen=True, kw_only=True):
     """What a tool may know and use during one call.
 

@@ -196,6 +196,26 @@ async def test_files_artifacts_and_usage_are_told() -> None:
     assert [s.usage.total_tokens for s in steps] == [15, 15]
 
 
+async def test_every_file_of_a_patch_is_told() -> None:
+    async def patch(args: Json, context: ToolContext) -> ToolResult:
+        changes = [
+            {"path": "/a", "operation": "modified", "additions": 2, "deletions": 1},
+            {"path": "/b", "operation": "created", "additions": 3, "deletions": 0},
+        ]
+        return ToolResult(content="ok", details={"fileChanges": changes})
+
+    ports = FakePorts()
+    script = ScriptedProvider(answer(tool_call("write")), answer("done"))
+    await run_loop(script, ports, FakeTool("write", patch))
+    projector = Projector(session_id="s")
+    changes = [c for e in ports.events for c in projector.fold(e, 0.0)]
+    edited = [c.body for c in changes if isinstance(c.body, FileEdited)]
+    assert [(e.path, e.operation, e.additions) for e in edited] == [
+        ("/a", "modified", 2),
+        ("/b", "created", 3),
+    ]
+
+
 def test_messages_carry_the_id_of_their_record() -> None:
     ports = asyncio.run(live(answer("hi")))
     projector = Projector(session_id="s")

@@ -53,6 +53,23 @@ def test_another_input_another_result_and_a_success_begin_anew() -> None:
     assert watch.fail("other") is not None
 
 
+def test_each_file_of_a_patch_counts() -> None:
+    guards = LoopGuards()
+
+    def patch(one: tuple[str, str], other: tuple[str, str]) -> GuardNotice | None:
+        changes = [
+            {"path": path, "beforeHash": before, "afterHash": after}
+            for path, (before, after) in (("/p/a", one), ("/p/b", other))
+        ]
+        result = ToolResult(content="done", details={"fileChanges": changes})
+        return guards.note(name="apply_patch", key=f"{one}{other}", result=result)
+
+    assert patch(("a", "b"), ("x", "y")) is None
+    notice = patch(("b", "c"), ("y", "x"))
+    assert notice is not None
+    assert (notice.code, "/p/b" in notice.text) == ("undone_edit", True)
+
+
 def test_an_edit_that_undoes_itself_is_noticed() -> None:
     watch = Watch()
     assert watch.edit("a", "b") == ""
