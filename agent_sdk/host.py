@@ -221,6 +221,13 @@ from agent_sdk.session.create import (
     create_agent_session,
     preview_session,
 )
+from agent_sdk.session.current_state import (
+    FileCurrentState,
+    LazyTranscript,
+    MemoryCurrentState,
+    SavedState,
+    SessionCurrentState,
+)
 from agent_sdk.session.history import (
     SessionState,
 )
@@ -274,6 +281,10 @@ from agent_sdk.session.settings import (
 from agent_sdk.session.settings_file import (
     SettingsManager,
 )
+from agent_sdk.session.storage import (
+    SessionStorage,
+    open_storage,
+)
 from agent_sdk.session.store import (
     JsonlStore,
     MemoryStore,
@@ -313,6 +324,7 @@ __all__ = [
     "DiagnosticsSink",
     "DiskFull",
     "EventLog",
+    "FileCurrentState",
     "FileLock",
     "FileRewind",
     "Hook",
@@ -324,7 +336,9 @@ __all__ = [
     "JsonlEventLog",
     "JsonlStore",
     "LastRun",
+    "LazyTranscript",
     "LocalModels",
+    "MemoryCurrentState",
     "MemoryEventLog",
     "MemoryStore",
     "Model",
@@ -374,6 +388,8 @@ __all__ = [
     "RunEnded",
     "RunRecord",
     "RunStarted",
+    "SavedState",
+    "SessionCurrentState",
     "SessionDamaged",
     "SessionEndInput",
     "SessionInfoRecord",
@@ -385,6 +401,7 @@ __all__ = [
     "SessionReadOnly",
     "SessionStartInput",
     "SessionState",
+    "SessionStorage",
     "SessionSummary",
     "Settings",
     "SettingsConflict",
@@ -438,6 +455,7 @@ __all__ = [
     "load_settings",
     "make_dirs",
     "move_file",
+    "open_storage",
     "origin",
     "parse_mode",
     "preview_session",

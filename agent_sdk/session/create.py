@@ -30,7 +30,12 @@ from agent_sdk.resources.loader import ResourceChanges, ResourceLoader, Resource
 from agent_sdk.session.agent_session import AgentSession
 from agent_sdk.session.assembly import Assembly, ToolChoice, assemble_session
 from agent_sdk.session.bounds import ResultBounds
-from agent_sdk.session.builtins import Builtins, builtin_tools, outputs_folder
+from agent_sdk.session.builtins import (
+    Builtins,
+    builtin_tools,
+    checkpoint_store,
+    outputs_folder,
+)
 from agent_sdk.session.checkpoints import FileRewind
 from agent_sdk.session.hub import EventHub
 from agent_sdk.session.manager import SessionManager
@@ -40,6 +45,7 @@ from agent_sdk.session.paths import agent_dir, real_folder
 from agent_sdk.session.plugin_parts import plugin_parts
 from agent_sdk.session.resources import resource_loader
 from agent_sdk.session.settings import Settings, load_settings
+from agent_sdk.session.storage import open_storage
 
 
 class CreatedSession(Struct, frozen=True, kw_only=True):
@@ -133,6 +139,11 @@ async def preview_session(**options: Unpack[SessionOptions]) -> Assembly:
     """
     check_options(options)
     place = _place(options)
+    if "storage" in options:
+        raise InvalidInput(
+            "A preview opens no storage.",
+            hint="Leave 'storage' out, or open it and give the 'session_manager'.",
+        )
     manager = options.get("session_manager") or SessionManager.in_memory(
         cwd=_folder(options), ids=place.ids, clock=place.clock
     )
@@ -192,6 +203,8 @@ async def _history(options: SessionOptions, place: _Place, made: AsyncExitStack)
                 hint="Leave 'cwd' out, or start a new session.",
             )
         return given
+    if "storage" in options:
+        return await _stored(options, place, made)
     folder = _folder(options)
     if options.get("persist", True):
         manager = await SessionManager.create(
@@ -203,6 +216,21 @@ async def _history(options: SessionOptions, place: _Place, made: AsyncExitStack)
     else:
         manager = SessionManager.in_memory(cwd=folder, ids=place.ids, clock=place.clock)
     made.push_async_callback(manager.close)
+    return manager
+
+
+async def _stored(options: SessionOptions, place: _Place, made: AsyncExitStack) -> SessionManager:
+    """Open a storage of the host's; its session keeps its folder."""
+    cwd = options.get("cwd")
+    manager = await open_storage(
+        options["storage"], cwd=cwd or Path.cwd(), ids=place.ids, clock=place.clock
+    )
+    made.push_async_callback(manager.close)
+    if cwd is not None and real_folder(cwd) != manager.cwd:
+        raise InvalidInput(
+            f"The session belongs to {manager.cwd!r}, not to {str(cwd)!r}.",
+            hint="Leave 'cwd' out, or give the storage of another session.",
+        )
     return manager
 
 
@@ -274,6 +302,7 @@ async def _parts(
         protected=[real_folder(f) for f in (place.agent_dir, *options.get("protected", ()))],
         home=place.home,
         reads_freely=permissions.reads_freely,
+        checkpoints=options.get("checkpoints") or checkpoint_store(manager),
     )
     choice = await _choice(options, loader)
 

@@ -21,8 +21,10 @@ from agent_sdk.providers.models import Model
 from agent_sdk.providers.runtime import ModelRuntime
 from agent_sdk.resources.loader import ResourceLoader
 from agent_sdk.session.assembly import SystemPrompt
+from agent_sdk.session.checkpoint_store import CheckpointStore
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.settings import Settings
+from agent_sdk.session.storage import SessionStorage
 
 
 class PreparedTools(Struct, frozen=True, kw_only=True):
@@ -48,6 +50,10 @@ class SessionOptions(TypedDict, total=False):
         agent_dir: The user's ZPI folder; ``~/.zpi/agent`` by default.
         environ: The environment; the process's own by default.
         session_manager: Its history, which stays the caller's to close.
+        storage: Where it is kept, by a store of the host's own; what is there
+            is gone on with. Excludes ``session_manager``.
+        checkpoints: Where contents of files are kept before tools change them;
+            by default beside the session's file, or in memory if it has none.
         persist: False keeps a new session in memory only.
         settings: Settings in force; by default those of the files.
         processes: Starts commands; stays the caller's to close.
@@ -91,6 +97,8 @@ class SessionOptions(TypedDict, total=False):
     agent_dir: Path | None
     environ: Mapping[str, str]
     session_manager: SessionManager
+    storage: SessionStorage
+    checkpoints: CheckpointStore
     persist: bool
     settings: Settings
     processes: ProcessOwner
@@ -133,6 +141,16 @@ def check_options(options: SessionOptions) -> None:
             close = get_close_matches(name, known, n=1)
             hint = f"Did you mean {close[0]!r}?" if close else f"Options: {', '.join(known)}."
             raise InvalidInput(f"{name!r} is no option of a session.", hint=hint)
+    if "session_manager" in options and "storage" in options:
+        raise InvalidInput(
+            "'storage' and 'session_manager' exclude each other.",
+            hint="A manager has its storage: give one of them.",
+        )
+    if "storage" in options and not options.get("persist", True):
+        raise InvalidInput(
+            "A storage is given, so 'persist' cannot be chosen.",
+            hint="Give a storage that is in memory.",
+        )
     if "session_manager" in options and not options.get("persist", True):
         raise InvalidInput(
             "A session manager is given, so 'persist' cannot be chosen.",

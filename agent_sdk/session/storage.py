@@ -172,10 +172,12 @@ class _Kept:
             await self._transcript.load(visit)
 
     async def keep_state(self, snapshot: StateSnapshot) -> None:
+        closing = not self.state_due
+        transcript = self._transcript
+        if isinstance(transcript, StateKeeper) and (closing or transcript.state_due):
+            await transcript.keep_state(snapshot)
         if not self._behind:
             return
-        if isinstance(self._transcript, StateKeeper) and self._transcript.state_due:
-            await self._transcript.keep_state(snapshot)
         facts = snapshot.facts
         await self._current.save(
             SavedState(

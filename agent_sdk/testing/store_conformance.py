@@ -1,4 +1,4 @@
-"""Checks that hold for every transcript store and every event log.
+"""Checks that hold for every transcript store, storage and event log.
 
 An embedder hands over how his stores are made and runs each check:
 
@@ -25,11 +25,21 @@ from agent_sdk.core.errors import (
 from agent_sdk.core.ids import RandomIds, SystemClock
 from agent_sdk.events.log import EventLog, subscribe_event_log
 from agent_sdk.events.wire import Event, PartDelta, SessionError
+from agent_sdk.providers.messages import AssistantMessage, Origin, TextBlock, UserMessage
 from agent_sdk.session.batch import Batch
 from agent_sdk.session.codec import parse_line
 from agent_sdk.session.history import SessionState
 from agent_sdk.session.manager import SessionManager
-from agent_sdk.session.records import CustomRecord
+from agent_sdk.session.records import (
+    CustomRecord,
+    Record,
+    RewindRecord,
+    SessionInfoRecord,
+    ThinkingLevelChangeRecord,
+    assistant_record,
+    user_record,
+)
+from agent_sdk.session.storage import SessionStorage, open_storage
 from agent_sdk.session.store import LoadReport, TranscriptStore
 from agent_sdk.testing.conformance import ContractBroken
 
@@ -62,6 +72,18 @@ class TranscriptHarness(Protocol):
         ...
 
 
+class StorageHarness(Protocol):
+    """How the checks get at storages; each check gets a harness of its own."""
+
+    async def storage(self, session_id: str) -> SessionStorage:
+        """Return the storage of a session; what was kept under that id is there.
+
+        Its parts are the embedder's own, and may be looked into by him.
+        """
+        ...
+
+
+StorageCheck: TypeAlias = Callable[[StorageHarness], Awaitable[None]]
 TranscriptCheck: TypeAlias = Callable[[TranscriptHarness], Awaitable[None]]
 EventLogCheck: TypeAlias = Callable[[EventLog], Awaitable[None]]
 
@@ -377,6 +399,127 @@ def _ignore(_item: object) -> None:
 def _need(holds: object, what: str) -> None:
     if not holds:
         raise ContractBroken(what)
+
+
+# ------------------------------------------------------------- storages
+
+
+async def begins_and_goes_on(harness: StorageHarness) -> None:
+    """A storage that is empty begins a session; opened again it goes on with it."""
+    first = await _manager(harness)
+    _need(first.state.count == 0, "a new storage holds records")
+    await first.append(CustomRecord(custom_type="c", data=1))
+    session_id, before = first.session_id, first.state.last_uuid
+    await first.close()
+    again = await _manager(harness)
+    _need(again.session_id == session_id, "the session has another id")
+    _need(again.state.last_uuid == before, "the session is not where it was")
+    await again.close()
+
+
+async def state_is_saved_before_append_returns(harness: StorageHarness) -> None:
+    """When the append of a setting returns, the current state has it."""
+    manager = await _manager(harness)
+    await manager.append(SessionInfoRecord(title="Weather"))
+    await manager.append(ThinkingLevelChangeRecord(thinking_level="high"))
+    storage = await harness.storage(SESSION)
+    saved = await storage.current_state.load()
+    await storage.current_state.close()
+    facts = saved.facts if saved else None
+    _need(facts is not None, "no state was saved")
+    if facts is not None:
+        _need((facts.title, facts.thinking_level) == ("Weather", "high"), "the state is an old one")
+        _need(facts.last_uuid == manager.state.last_uuid, "the state is not of the last record")
+    await manager.close()
+
+
+async def only_what_came_later_is_read(harness: StorageHarness) -> None:
+    """A session with a saved state is opened from it, and means the same."""
+    manager = await _manager(harness)
+    for number in range(5):
+        await manager.append(*_talk(number))
+    await manager.append(SessionInfoRecord(title="T"))  # saves
+    await manager.append(*_talk(9))
+    await manager.close()
+    opened = await _manager(harness)
+    _need(opened.state.partial > 0, "all records were read though there was a state")
+    seen: list[Record] = []
+    await opened.close()
+    whole = await open_storage(
+        await harness.storage(SESSION),
+        cwd=_CWD,
+        ids=RandomIds(),
+        clock=SystemClock(),
+        observe=seen.append,
+    )
+    _need(len(seen) == opened.state.count, "reading all and reading the rest differ in number")
+    _need(whole.state.messages == opened.state.messages, "the messages are other ones")
+    _need(whole.state.message_uuids == opened.state.message_uuids, "the ids are other ones")
+    _need(whole.state.title == opened.state.title == "T", "the title is another one")
+    await whole.close()
+
+
+async def goes_back_behind_the_state(harness: StorageHarness) -> None:
+    """A rewind to a record that was not read when it was opened works."""
+    manager = await _manager(harness)
+    uuids = [uuid for number in range(4) for uuid in await manager.append(*_talk(number))]
+    await manager.close()
+    opened = await _manager(harness)
+    await opened.append(RewindRecord(to_uuid=uuids[1], reason="rewind"))
+    _need(opened.state.message_uuids == uuids[:2], "the rewind did not go where it should")
+    await opened.close()
+    again = await _manager(harness)
+    _need(again.state.message_uuids == uuids[:2], "the rewind is gone")
+    await again.close()
+
+
+async def a_state_of_other_records_is_not_used(harness: StorageHarness) -> None:
+    """A state that does not fit the transcript is passed over, and all is read."""
+    manager = await _manager(harness)
+    await manager.append(*_talk(1))
+    count = manager.state.count
+    await manager.close()
+    storage = await harness.storage(SESSION)
+    transcript = storage.transcript
+    await transcript.load(_ignore)  # becomes the owner, where there is one
+    saved = await storage.current_state.load()
+    _need(saved is not None, "nothing was saved at the end")
+    if saved is not None:
+        facts = msgspec.structs.replace(saved.facts, last_uuid="of-another-session")
+        await storage.current_state.save(msgspec.structs.replace(saved, facts=facts))
+    await transcript.close()
+    await storage.current_state.close()
+    again = await _manager(harness)
+    _need(again.state.count == count, "records are missing")
+    _need(len(again.state.messages) == 2, "messages are missing")
+    await again.close()
+
+
+STORAGE_CHECKS: tuple[StorageCheck, ...] = (
+    begins_and_goes_on,
+    state_is_saved_before_append_returns,
+    only_what_came_later_is_read,
+    goes_back_behind_the_state,
+    a_state_of_other_records_is_not_used,
+)
+
+
+async def _manager(harness: StorageHarness) -> SessionManager:
+    storage = await harness.storage(SESSION)
+    return await open_storage(storage, cwd=_CWD, ids=RandomIds(), clock=SystemClock())
+
+
+def _talk(number: int) -> list[Record]:
+    """Return a prompt and its answer."""
+    asked = UserMessage(content=(TextBlock(f"question {number}"),), origin=Origin("human"))
+    said = AssistantMessage(
+        content=(TextBlock(f"answer {number}"),),
+        api="anthropic-messages",
+        provider="test",
+        model="test",
+        stop_reason="end_turn",
+    )
+    return [user_record(asked), assistant_record(said)]
 
 
 # -------------------------------------------------------------- event logs

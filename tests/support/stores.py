@@ -10,8 +10,11 @@ from sqlalchemy import text
 
 from agent_sdk.contrib.sql.database import SqlDatabase
 from agent_sdk.contrib.sql.holder import LeaseHolder
+from agent_sdk.contrib.sql.storage import sql_storage
 from agent_sdk.contrib.sql.transcript import SqlTranscriptStore
 from agent_sdk.core.ids import RandomIds
+from agent_sdk.session.current_state import FileCurrentState, MemoryCurrentState
+from agent_sdk.session.storage import SessionStorage
 from agent_sdk.session.store import JsonlStore, MemoryStore, Mode, TranscriptStore
 
 POSTGRES = "ZPI_TEST_POSTGRES_URL"
@@ -26,6 +29,8 @@ class Kind(Protocol):
     async def open(self, session_id: str, *, begin: bool = False) -> TranscriptStore: ...
 
     async def reader(self, session_id: str) -> TranscriptStore: ...
+
+    async def storage(self, session_id: str) -> SessionStorage: ...
 
 
 class JsonlKind:
@@ -50,6 +55,14 @@ class JsonlKind:
     async def reader(self, session_id: str) -> TranscriptStore:
         return self._store(session_id, "read")
 
+    async def storage(self, session_id: str) -> SessionStorage:
+        there = (self._folder / f"{session_id}.jsonl").exists()
+        return SessionStorage(
+            transcript=self._store(session_id, "write" if there else "new"),
+            current_state=FileCurrentState(self._folder / f"{session_id}.state"),
+            session_id=session_id,
+        )
+
 
 class MemoryKind:
     """Lines in memory, handed from one store to the next."""
@@ -58,6 +71,7 @@ class MemoryKind:
 
     def __init__(self) -> None:
         self._last: dict[str, MemoryStore] = {}
+        self.states: dict[str, MemoryCurrentState] = {}
 
     async def open(self, session_id: str, *, begin: bool = False) -> TranscriptStore:
         last = None if begin else self._last.get(session_id)
@@ -68,6 +82,18 @@ class MemoryKind:
     async def reader(self, session_id: str) -> TranscriptStore:
         last = self._last.get(session_id)
         return MemoryStore(lines=last.lines if last else (), blobs=last.blobs if last else {})
+
+    async def storage(self, session_id: str) -> SessionStorage:
+        transcript = MemoryStore()
+        if session_id in self._last:
+            last = self._last[session_id]
+            transcript = MemoryStore(lines=last.lines, blobs=last.blobs)
+        self._last[session_id] = transcript
+        return SessionStorage(
+            transcript=transcript,
+            current_state=self.states.setdefault(session_id, MemoryCurrentState()),
+            session_id=session_id,
+        )
 
 
 class SqlKind:
@@ -87,6 +113,9 @@ class SqlKind:
         return SqlTranscriptStore(
             database=self.database, user=self.user, session_id=session_id, holder=None
         )
+
+    async def storage(self, session_id: str) -> SessionStorage:
+        return sql_storage(self.database, user=self.user, session_id=session_id, ids=self._ids)
 
 
 def sql_store(

@@ -14,8 +14,10 @@ from agent_sdk.session.store import MemoryStore, TranscriptStore
 from agent_sdk.testing.conformance import ContractBroken
 from agent_sdk.testing.store_conformance import (
     EVENT_LOG_CHECKS,
+    STORAGE_CHECKS,
     TRANSCRIPT_CHECKS,
     EventLogCheck,
+    StorageCheck,
     TranscriptCheck,
 )
 from tests.support.stores import (
@@ -51,6 +53,12 @@ async def kind(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 @pytest.mark.parametrize("check", TRANSCRIPT_CHECKS, ids=lambda check: check.__name__)
 async def test_transcript_stores(kind: Kind, check: TranscriptCheck) -> None:
+    await check(kind)
+
+
+@pytest.mark.parametrize("check", STORAGE_CHECKS, ids=lambda check: check.__name__)
+async def test_storages(kind: Kind, check: StorageCheck, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_sdk.session.index.MIN_FILE_BYTES", 1)
     await check(kind)
 
 
