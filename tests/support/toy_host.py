@@ -9,6 +9,7 @@ import sys
 
 from agent_sdk.events.wire import Event, PartDelta
 from desktop.bridge.frames import (
+    PROTOCOL_VERSION,
     AnswerFrame,
     CommandFrame,
     EventFrame,
@@ -87,4 +88,4 @@ def main(protocol: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else PROTOCOL_VERSION)

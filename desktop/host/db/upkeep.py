@@ -29,6 +29,9 @@ logger = logging.getLogger("zpi.state")
 
 KEPT_BACKUPS = 3
 _SALVAGED = (schema.projects, schema.settings, schema.providers, schema.meta)
+_SALVAGED_SINCE = 1
+"""Oldest version in which these tables are as they are now."""
+
 _FORGET_KEYS = "DELETE FROM vault; DELETE FROM credentials"
 _PAGES_AT_ONCE = 256
 
@@ -181,7 +184,7 @@ def _salvage(path: Path, *, newest: int) -> Path | None:
             continue
         try:
             _check(source)
-            if _version(source, copy, newest=newest) == newest:
+            if _version(source, copy, newest=newest) >= _SALVAGED_SINCE:
                 _take_over(source, path)
                 return copy
         except (sqlite3.Error, _Damaged, StorageError) as error:

@@ -13,7 +13,7 @@ from desktop.gui.chat.composer_state import (
     joined,
     prompts_of,
 )
-from tests.support.shell import EMBEDDED, GPT, PROJECT, SONNET, models, opened, row
+from tests.support.shell import EMBEDDED, GPT, PROJECT, SONNET, locked_models, models, opened, row
 
 OPEN = opened(row("a"))
 MISSING = ProjectInfo(id="p1", path="/home/ann/shop", name="shop", missing=True)
@@ -33,6 +33,8 @@ MISSING = ProjectInfo(id="p1", path="/home/ann/shop", name="shop", missing=True)
         ({"model": GPT.key}, Block("no_key", "openai")),
         ({"model": EMBEDDED.key}, None),
         ({"model": SONNET.key, "models": models(key="none")}, Block("no_key", "anthropic")),
+        ({"model": SONNET.key, "models": locked_models()}, Block("key_locked", "anthropic")),
+        ({"model": GPT.key, "models": locked_models()}, Block("no_key", "openai")),
         # The first of several reasons is what has to be mended first.
         ({"host_up": False, "opened": None, "models": None}, Block("host")),
         ({"project": MISSING, "model": ""}, Block("folder", "/home/ann/shop")),

@@ -223,6 +223,24 @@ def test_a_damaged_file_is_put_aside_and_a_new_one_has_what_the_copy_held(tmp_pa
     assert (again.fresh, again.notices) == (False, ())
 
 
+def test_a_copy_of_an_older_version_is_as_good(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    shutil.copy(GOLDEN / "v1.sqlite", path)
+    copy = back_up(path, now="2026-11-29T00:00:00.000Z")
+    assert copy
+    raw = connect(copy)
+    for table in (schema.projects, schema.settings, schema.providers, schema.meta):
+        names = {row[1] for row in raw.execute(f"PRAGMA table_info({table.name})")}
+        assert names == {column.name for column in table.columns}  # or it is not as good
+    raw.close()
+    path.write_bytes(b"no database " * 100)
+    (notice,) = prepare(path, now=NOW).notices
+    assert "2026-11-29" in notice.hint
+    raw = connect(path)
+    assert raw.execute("SELECT name FROM providers").fetchall() == [("mine",)]
+    raw.close()
+
+
 @pytest.mark.parametrize("damage", ["text", "short", "header"])
 def test_a_file_that_is_no_database_any_more(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "state.sqlite"
