@@ -207,6 +207,10 @@ from agent_sdk.session.assembly import (
 from agent_sdk.session.builtins import (
     everyday_tools,
 )
+from agent_sdk.session.checkpoint_store import (
+    CheckpointStore,
+    FolderCheckpoints,
+)
 from agent_sdk.session.checkpoints import (
     FileRewind,
 )
@@ -309,6 +313,7 @@ __all__ = [
     "AssistantRecord",
     "Block",
     "Change",
+    "CheckpointStore",
     "Clock",
     "CompactionEnded",
     "CompactionRequest",
@@ -327,6 +332,7 @@ __all__ = [
     "FileCurrentState",
     "FileLock",
     "FileRewind",
+    "FolderCheckpoints",
     "Hook",
     "HookEvent",
     "HookRunner",

@@ -21,8 +21,11 @@ from agent_sdk.session.todos import SessionTodos
 from agent_sdk.tools.bash import BashTool
 from agent_sdk.tools.edit import EditTool
 from agent_sdk.tools.file_state import FileReadState
+from agent_sdk.tools.git import GitDiffTool, GitLogTool, GitParts, GitStatusTool
+from agent_sdk.tools.git_commit import GitCommitTool
 from agent_sdk.tools.glob import GlobTool
 from agent_sdk.tools.grep import GrepTool
+from agent_sdk.tools.patch import ApplyPatchTool
 from agent_sdk.tools.paths import PathGuard
 from agent_sdk.tools.protected import load_protected
 from agent_sdk.tools.read import ReadTool
@@ -74,6 +77,7 @@ def builtin_tools(
     protected: Sequence[str],
     home: str,
     reads_freely: Callable[[str], bool],
+    checkpoints: CheckpointStore,
 ) -> Builtins:
     """Return the built-in tools of a session. Touches nothing.
 
@@ -86,11 +90,18 @@ def builtin_tools(
         home: The user's home folder; empty if not known.
         reads_freely: Whether a file may be read without a question, by its
             portable real path; called on another thread.
+        checkpoints: Where the contents of changed files are kept.
     """
     guard = PathGuard(protected=load_protected(protected), home=home)
-    store = checkpoint_store(manager)
-    state = FileReadState(history=SessionFileHistory(manager=manager, store=store))
+    state = FileReadState(history=SessionFileHistory(manager=manager, store=checkpoints))
     environment = child_environment(environ, tool_env=tool_env)
+    git = GitParts(
+        guard=guard,
+        processes=processes,
+        environment=environment,
+        may_read=reads_freely,
+        artifacts=outputs_folder(manager),
+    )
     tools: tuple[Tool, ...] = (
         ReadTool(guard=guard, state=state),
         WriteTool(guard=guard, state=state),
@@ -98,6 +109,11 @@ def builtin_tools(
         BashTool(processes=processes, environment=environment, artifacts=outputs_folder(manager)),
         GlobTool(guard=guard),
         GrepTool(guard=guard, may_read=reads_freely, processes=processes, environment=environment),
+        ApplyPatchTool(guard=guard, state=state),
         TodoTool(store=SessionTodos(manager=manager)),
+        GitStatusTool(parts=git),
+        GitDiffTool(parts=git),
+        GitLogTool(parts=git),
+        GitCommitTool(parts=git),
     )
-    return Builtins(tools=tools, state=state, checkpoints=store)
+    return Builtins(tools=tools, state=state, checkpoints=checkpoints)

@@ -181,7 +181,7 @@ class FileRewind:
         return msgspec.structs.replace(begun, files=files, problems=problems)
 
     async def _log(self) -> FileLog:
-        return await in_thread(partial(read_file_log, self._manager.store))
+        return await read_file_log(self._manager.store)
 
     # ------------------------------------------------------------------- doing
 

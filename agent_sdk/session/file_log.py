@@ -4,7 +4,7 @@ Files are not conversation: what a rewind of the talk put out of view has been
 done all the same, so every change counts, in the order of the file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +20,8 @@ from agent_sdk.session.records import (
     RewindRecord,
     UserRecord,
 )
-from agent_sdk.session.store import MemoryStore, TranscriptStore
+from agent_sdk.session.store import MemoryStore, StateKeeper, TranscriptStore
+from agent_sdk.tools.file_state import in_thread
 
 MARK_TYPE = "zpi.file_rewind"
 """``customType`` of the record that says that a rewind was done."""
@@ -142,19 +143,32 @@ def _mark_of(data: object) -> RewindMark | None:
         return None
 
 
-def read_file_log(store: TranscriptStore) -> FileLog:
-    """Read what a store's records say about files. Blocks.
+async def read_file_log(store: TranscriptStore) -> FileLog:
+    """Read what a store's records say about files.
 
     Args:
-        store: The store of an open session: a file, or memory.
+        store: The store of an open session.
 
     Raises:
         InvalidInput: If the store has no way to read it again.
         StorageError: If it cannot be read.
     """
+    if isinstance(store, MemoryStore) or store.path is not None:
+        return await in_thread(lambda: _folded(_lines(store)))
+    if not isinstance(store, StateKeeper):
+        raise InvalidInput(
+            "This session's store cannot be read again, so files cannot be rewound.",
+            hint="Keep the session in a file, or in a store that can be.",
+        )
+    lines: list[bytes] = []
+    await store.load_again(lambda item: lines.append(item.raw if _may_matter(item.raw) else b""))
+    return await in_thread(lambda: _folded(lines))
+
+
+def _folded(lines: Iterable[bytes]) -> FileLog:
     log = FileLog()
-    for at, line in enumerate(_lines(store)):
-        if _may_matter(line):
+    for at, line in enumerate(lines):
+        if line and _may_matter(line):
             record = parse_line(line)
             if not isinstance(record, str):
                 log.apply(at, record)
@@ -173,17 +187,15 @@ def _lines(store: TranscriptStore) -> Iterator[bytes]:
     if isinstance(store, MemoryStore):
         yield from tuple(store.lines)
         return
-    if store.path is None:
-        raise InvalidInput(
-            "This session's store cannot be read again, so files cannot be rewound.",
-            hint="Keep the session in a file.",
-        )
+    path = store.path
+    if path is None:
+        return
     try:
-        with store.path.open("rb", buffering=1 << 18) as stream:
+        with path.open("rb", buffering=1 << 18) as stream:
             for line in split_lines(stream.readline):
                 if line.ended:
                     yield line.body
     except FileNotFoundError:
         return  # nothing was stored yet
     except OSError as error:
-        raise storage_error(error, store.path, "read") from error
+        raise storage_error(error, path, "read") from error

@@ -19,6 +19,11 @@ PUBLIC_NAMES: Mapping[str, str] = {
     "Glob": "glob",
     "Grep": "grep",
     "TodoWrite": "todo",
+    "ApplyPatch": "apply_patch",
+    "GitStatus": "git_status",
+    "GitDiff": "git_diff",
+    "GitLog": "git_log",
+    "GitCommit": "git_commit",
 }
 """Public spelling to native name, for the built-in tools that there are."""
 
