@@ -21,12 +21,13 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
 from agent_sdk.core.failpoints import PROCESS_FAULTS, Faults, die, fault_error
 from agent_sdk.core.fsio import sync_fd
+from agent_sdk.core.fsio_swap import swap_names
 
 ANCHORED = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 """Whether this system can open a file relative to an open folder."""
@@ -212,6 +213,14 @@ class Folder:
         """Put a finished file in the place of another, at once."""
         os.replace(self._at(temp), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
+    def exchange(self, temp: str, name: str) -> bool:
+        """Exchange two entries at once; return False where that cannot be done."""
+        return swap_names(self._fd, temp, name)
+
+    def remove_folder(self, name: str) -> None:
+        """Remove an empty folder."""
+        os.rmdir(self._at(name), dir_fd=self._fd)
+
     def remove(self, name: str) -> None:
         """Remove a file."""
         os.unlink(self._at(name), dir_fd=self._fd)
@@ -263,40 +272,101 @@ def split(path: str) -> tuple[str, str]:
     return parent, name
 
 
-def replace_at(
+class Staged:
+    """The new contents of a file, on the disk beside it under another name.
+
+    What takes room and time is done; ``place`` gives them the file's name.
+
+    Attributes:
+        status: The status of the new file.
+    """
+
+    def __init__(
+        self, folder: Folder, name: str, *, temp: str, status: os.stat_result, faults: Faults | None
+    ) -> None:
+        self.status = status
+        self._folder = folder
+        self._name = name
+        self._temp = temp
+        self._faults = faults
+
+    def place(self, check: Callable[[str], None], *, over: bool) -> None:
+        """Put the new contents in the file's place.
+
+        Args:
+            check: Raises if the entry of a name is no longer the file that was
+                looked at. It is asked right before, by the file's name, and
+                where the system can exchange two names also right after, by
+                the name that the old file then has: so that what somebody
+                else writes in between is noticed, and put back.
+            over: Whether there is a file; otherwise there must be none.
+
+        Raises:
+            FileExistsError: If a file appeared where none was.
+            NotDurable: If the file has its new contents, but only for now.
+            OSError: As the system says; the file then has its old contents.
+        """
+        try:
+            _point(self._faults, "at.check")
+            check(self._name)
+            _point(self._faults, "at.rename")
+            exchanged = over and self._folder.exchange(self._temp, self._name)
+            if not over:
+                self._folder.publish(self._temp, self._name)
+            elif not exchanged:
+                self._folder.replace(self._temp, self._name)
+        except BaseException:
+            self.discard()
+            raise
+        if exchanged:
+            self._let_go(check)
+        _sync_names(self._folder, self._faults)
+
+    def _let_go(self, check: Callable[[str], None]) -> None:
+        """Remove the old file, if it is the one that was to be replaced."""
+        try:
+            check(self._temp)
+        except BaseException:
+            try:
+                self._folder.exchange(self._temp, self._name)
+            except FileNotFoundError:  # the new one was deleted at once
+                self._folder.publish(self._temp, self._name)
+            self.discard()
+            raise
+        self.discard()
+
+    def discard(self) -> None:
+        """Remove what lies under the other name; it is swept later if that fails."""
+        with contextlib.suppress(OSError):
+            self._folder.remove(self._temp)
+
+
+def stage_at(
     folder: Folder,
     name: str,
     data: bytes,
     *,
     existing: os.stat_result | None,
-    check: Callable[[], None],
     mode: int | None = None,
     faults: Faults | None = PROCESS_FAULTS,
-) -> os.stat_result:
-    """Replace or create a file so that it has the old contents or the new, whole.
+) -> Staged:
+    """Write the new contents of a file beside it, durably.
 
-    The new contents are written to a temporary file beside it and are on the
-    disk before they get the name. Mode, owner and extended attributes of the
-    replaced file are kept; of several hard links only this name changes.
+    Mode, owner and extended attributes of the file are kept; of several hard
+    links only this name will change.
 
     Args:
         folder: Its folder.
         name: Its name there.
         data: The new contents.
-        existing: Status of the replaced file; None if there must be none.
-        check: Called right before the rename; raises if the file is no
-            longer the one that was looked at.
+        existing: Status of the file that will be replaced; None if there must
+            be none.
         mode: Permission bits (of 0o777) that it shall have; None for those
             of the old file, or what the umask leaves for a new one.
         faults: An armed failpoint.
 
-    Returns:
-        The status of the new file.
-
     Raises:
-        FileExistsError: If a file appeared where none was.
-        NotDurable: If the file has its new contents, but only for now.
-        OSError: As the system says; the file then has its old contents.
+        OSError: As the system says; nothing is left behind.
     """
     temp = f"{TEMP_PREFIX}{os.urandom(8).hex()}{TEMP_SUFFIX}"
     _point(faults, "at.create")
@@ -310,26 +380,35 @@ def replace_at(
             status = os.fstat(fd)
         finally:
             os.close(fd)
-        _point(faults, "at.check")
-        check()
-        _point(faults, "at.rename")
-        if existing is None:
-            folder.publish(temp, name)
-        else:
-            folder.replace(temp, name)
     except BaseException:
         with contextlib.suppress(OSError):
             folder.remove(temp)
         raise
-    _sync_names(folder, faults)
-    return status
+    return Staged(folder, name, temp=temp, status=status, faults=faults)
+
+
+def remove_folders(paths: Sequence[str]) -> None:
+    """Remove folders that are empty; others, and those that are gone, are left alone."""
+    for path in paths:
+        parent, name = split(path)
+        with contextlib.suppress(OSError), Folder.open(parent) as folder:
+            folder.remove_folder(name)
+
+
+def missing_folders(path: str) -> list[str]:
+    """Return the folders of a path that do not exist, the innermost first."""
+    missing: list[str] = []
+    while path and not os.path.lexists(path):
+        missing.append(path)
+        path = os.path.split(path)[0]
+    return missing
 
 
 def remove_at(
     folder: Folder,
     name: str,
     *,
-    check: Callable[[], None],
+    check: Callable[[str], None],
     faults: Faults | None = PROCESS_FAULTS,
 ) -> None:
     """Remove a file, durably.
@@ -337,8 +416,8 @@ def remove_at(
     Args:
         folder: Its folder.
         name: Its name there.
-        check: Called right before; raises if the file is no longer the one
-            that was looked at.
+        check: Called with the name right before; raises if the file is no
+            longer the one that was looked at.
         faults: An armed failpoint.
 
     Raises:
@@ -346,7 +425,7 @@ def remove_at(
         OSError: As the system says; the file is then still there.
     """
     _point(faults, "at.check")
-    check()
+    check(name)
     _point(faults, "at.remove")
     folder.remove(name)
     _sync_names(folder, faults)

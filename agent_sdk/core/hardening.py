@@ -7,7 +7,7 @@ umask stays as it is: the user's files and commands need the user's own.
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def harden_process(
     if captured:
         # Removing a variable leaves its bytes where the kernel put them, and
         # there /proc/<pid>/environ and ps show them.
-        for address, length in _values(libc, captured):
+        libc.getenv.restype = ctypes.c_void_p
+        for address, length in _values(libc, captured, read=ctypes.string_at):
             ctypes.memset(address, 0, length)
     for name in captured:
         del environ[name]
@@ -58,15 +59,20 @@ def harden_process(
     return captured
 
 
-def _values(libc: "ctypes.CDLL", names: Iterable[str]) -> Iterator[tuple[int, int]]:
-    """Yield address and length of what the variables held when the process began."""
-    import ctypes  # noqa: PLC0415 - as above
+def _values(
+    libc: "ctypes.CDLL", names: Iterable[str], *, read: Callable[[int, int], bytes]
+) -> Iterator[tuple[int, int]]:
+    """Yield address and length of what the variables held when the process began.
 
+    Args:
+        libc: The C library; its ``getenv`` returns addresses.
+        names: Names of the variables.
+        read: Returns the bytes at an address, up to the first NUL for length -1.
+    """
     if sys.platform != "linux":
-        libc.getenv.restype = ctypes.c_void_p
         for name in names:
             if address := libc.getenv(os.fsencode(name)):
-                yield address, len(ctypes.string_at(address))
+                yield address, len(read(address, -1))
         return
     # The whole block, and not what getenv finds: a variable may be there twice,
     # or may have been replaced since.
@@ -74,7 +80,7 @@ def _values(libc: "ctypes.CDLL", names: Iterable[str]) -> Iterator[tuple[int, in
     with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - no pathlib before it is needed
         fields = file.read().rpartition(b")")[2].split()
     at, end = int(fields[_ENV_START]), int(fields[_ENV_START + 1])
-    for pair in ctypes.string_at(at, end - at).split(b"\0"):
+    for pair in read(at, end - at).split(b"\0"):
         name_bytes, equals, value = pair.partition(b"=")
         if equals and name_bytes in wanted:
             yield at + len(name_bytes) + 1, len(value)

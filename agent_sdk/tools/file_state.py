@@ -25,10 +25,21 @@ from msgspec import Struct
 
 from agent_sdk.core.errors import InvalidInput, StaleFile, StorageError, ToolError
 from agent_sdk.core.failpoints import PROCESS_FAULTS, Faults
-from agent_sdk.core.fsio_at import Folder, NotDurable, TooLarge, remove_at, replace_at, split
+from agent_sdk.core.fsio_at import (
+    Folder,
+    NotDurable,
+    Staged,
+    TooLarge,
+    missing_folders,
+    remove_at,
+    remove_folders,
+    split,
+    stage_at,
+)
 from agent_sdk.providers.messages import Json
 from agent_sdk.tools.file_errors import explain
 from agent_sdk.tools.file_history import FileFacts, FileHistory, PendingChange
+from agent_sdk.tools.file_view import FileView, Lines, merge, ranges, view_of
 from agent_sdk.tools.paths import ResolvedPath
 from agent_sdk.tools.protected import fold
 
@@ -36,36 +47,6 @@ T = TypeVar("T")
 
 MAX_FILE = 10 * 1024 * 1024
 """Most bytes of a file that the file tools take."""
-
-Lines = tuple[int, int]
-"""A range of lines, from 1, both ends included."""
-
-
-class FileView(Struct, frozen=True):
-    """What is known of a file since it was last read or written.
-
-    Attributes:
-        device: Device number.
-        inode: Inode number.
-        size: Bytes.
-        mtime_ns: Time of the last change, in nanoseconds.
-        sha256: Hash of the whole contents, hexadecimal.
-        lines: How many lines it has.
-        seen: Which of them the model has seen.
-    """
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    sha256: str
-    lines: int
-    seen: tuple[Lines, ...]
-
-    @property
-    def whole(self) -> bool:
-        """Whether the model has seen all of it."""
-        return not self.lines or self.seen == ((1, self.lines),)
 
 
 class Planned(Struct, frozen=True):
@@ -166,7 +147,7 @@ class FileReadState:
         """
         known = self.view(real)
         before = known.seen if known is not None and known.sha256 == digest else ()
-        self._views[path_key(real)] = _view(status, digest, lines=lines, seen=_merge(before, seen))
+        self._views[path_key(real)] = view_of(status, digest, lines=lines, seen=merge(before, seen))
 
     async def change(
         self, resolved: ResolvedPath, plan: Plan, *, whole: bool, call_id: str = ""
@@ -254,7 +235,7 @@ class FileReadState:
         lines = change.planned.lines
         seen_all = change.created or wanted.whole or (known is not None and known.whole)
         seen = ((1, lines),) if seen_all and lines else ()
-        self._views[key] = _view(status, change.after, lines=lines, seen=seen)
+        self._views[key] = view_of(status, change.after, lines=lines, seen=seen)
 
 
 async def _tell(history: FileHistory, works: Sequence["_Change"], call_id: str) -> None:
@@ -276,8 +257,14 @@ def _prepare_all(works: Sequence["_Change"]) -> None:
 
 
 def _commit_all(works: Sequence["_Change"]) -> list[tuple[FileChange, os.stat_result | None]]:
-    """Make all changes, or take back those that were made. Blocks."""
+    """Make all changes, or take back those that were made. Blocks.
+
+    First all new contents are written beside the files, which is where a disk
+    is found to be full; the files change only then.
+    """
     try:
+        for work in works:
+            work.stage()
         return [work.commit() for work in works]
     except Exception as error:
         left = [work.shown for work in reversed(works) if not work.undo()]
@@ -291,7 +278,7 @@ def _commit_all(works: Sequence["_Change"]) -> list[tuple[FileChange, os.stat_re
 
 
 class _Change:
-    """One change, in two steps that are done in a thread; close it at the end."""
+    """One change, in three steps that are done in a thread; close it at the end."""
 
     def __init__(
         self, wanted: Wanted, *, known: FileView | None, sweep: bool, faults: Faults | None
@@ -305,6 +292,8 @@ class _Change:
         self._folder: Folder | None = None
         self._before: tuple[bytes, os.stat_result] | None = None
         self._planned: Planned | None = None
+        self._staged: Staged | None = None
+        self._made: list[str] = []  # folders that were missing
         self._written = False
 
     @property
@@ -325,9 +314,13 @@ class _Change:
         return self.planned.data != (self._before[0] if self._before else None)
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Let go of the folder, and of what was written beside the file in vain."""
+        if self._staged is not None:
+            self._staged.discard()
         if self._folder is not None:
             self._folder.close()
+        if not self._written:
+            remove_folders(self._made)
 
     # ------------------------------------------------------- step one: nothing is touched
 
@@ -371,7 +364,7 @@ class _Change:
             raise self._stale()
         if self._wanted.whole and not self._known.whole:
             raise StaleFile(
-                f"Only a part of '{self.shown}' has been read ({_ranges(self._known)}).",
+                f"Only a part of '{self.shown}' has been read ({ranges(self._known)}).",
                 hint="Read the rest before writing it over, or use edit.",
             )
 
@@ -390,7 +383,35 @@ class _Change:
             content=before[0] if before else None,
         )
 
-    # ------------------------------------------------------------ step two: the file changes
+    # ------------------------------------------- step two: the new contents lie beside the file
+
+    def stage(self) -> None:
+        """Write the new contents beside the file."""
+        data = self.planned.data
+        if data is None or not self.changes:
+            return
+        try:
+            self._stage(data, mode=self.planned.mode, over=self._before)
+        except OSError as error:
+            raise explain(error, self._resolved, changing=True) from error
+
+    def _stage(
+        self, data: bytes, *, mode: int | None, over: tuple[bytes, os.stat_result] | None
+    ) -> Staged:
+        if self._folder is None:
+            self._made = missing_folders(self._parent)
+            self._folder = Folder.open(self._parent, make=True)
+        self._staged = stage_at(
+            self._folder,
+            self._name,
+            data,
+            existing=over[1] if over else None,
+            mode=mode,
+            faults=self._faults,
+        )
+        return self._staged
+
+    # ---------------------------------------------------------- step three: the file changes
 
     def commit(self) -> tuple[FileChange, os.stat_result | None]:
         """Change the file; return its new status, None if it is gone."""
@@ -404,11 +425,13 @@ class _Change:
         status = before[1] if before else None
         if self.changes:
             try:
-                status = self._write(planned.data, mode=planned.mode, over=before)
+                self._place(over=before)
             except NotDurable:
                 self._written = True
                 raise
             self._written = True
+            status = self._staged.status if self._staged else None
+            self._staged = None
         change = FileChange(
             planned=planned,
             created=before is None,
@@ -418,34 +441,18 @@ class _Change:
         )
         return change, status
 
-    def _write(
-        self,
-        data: bytes | None,
-        *,
-        mode: int | None,
-        over: tuple[bytes, os.stat_result] | None,
-    ) -> os.stat_result | None:
-        """Give the file new contents, or none, if it is still what it was."""
-        if self._folder is None:
-            self._folder = Folder.open(self._parent, make=True)
-        folder, name = self._folder, self._name
+    def _place(self, *, over: tuple[bytes, os.stat_result] | None) -> None:
+        """Give the file its staged contents, or none, if it is still what it was."""
+        folder = self._folder
 
-        def unchanged() -> None:
-            if over is not None and not _same(folder, name, data=over[0]):
+        def unchanged(name: str) -> None:
+            if folder is None or (over is not None and not _same(folder, name, data=over[0])):
                 raise self._stale()
 
-        if data is None:
-            remove_at(folder, name, check=unchanged, faults=self._faults)
-            return None
-        return replace_at(
-            folder,
-            name,
-            data,
-            existing=over[1] if over else None,
-            check=unchanged,
-            mode=mode,
-            faults=self._faults,
-        )
+        if self._staged is not None:
+            self._staged.place(unchanged, over=over is not None)
+        elif folder is not None:
+            remove_at(folder, self._name, check=unchanged, faults=self._faults)
 
     def undo(self) -> bool:
         """Take the change back, if it was made; return whether the file is as it was.
@@ -463,10 +470,19 @@ class _Change:
             if data != self.planned.data:
                 return False
             with contextlib.suppress(NotDurable):  # the disk is failing, and that is told already
-                self._write(old, mode=_mode(self._before[1]) if self._before else None, over=now)
+                self._put_back(old, over=now)
         except (OSError, ToolError):
             return False
         return True
+
+    def _put_back(self, data: bytes | None, *, over: tuple[bytes, os.stat_result] | None) -> None:
+        self._staged = None
+        if data is not None:
+            mode = _mode(self._before[1]) if self._before else None
+            self._stage(data, mode=mode, over=over)
+        self._place(over=over)
+        self._staged = None
+        self._written = False
 
     def _now(self, folder: Folder) -> tuple[bytes, os.stat_result] | None:
         try:
@@ -527,36 +543,6 @@ def _same(folder: Folder, name: str, *, data: bytes) -> bool:
     except OSError:
         return False
     return current == data
-
-
-def _view(status: os.stat_result, digest: str, *, lines: int, seen: tuple[Lines, ...]) -> FileView:
-    return FileView(
-        device=status.st_dev,
-        inode=status.st_ino,
-        size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        sha256=digest,
-        lines=lines,
-        seen=seen,
-    )
-
-
-def _merge(ranges: tuple[Lines, ...], added: Lines) -> tuple[Lines, ...]:
-    """Join ranges that touch; an empty one (end before start) adds nothing."""
-    merged: list[Lines] = []
-    for first, last in sorted((*ranges, added)):
-        if last < first:
-            continue
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
-        else:
-            merged.append((first, last))
-    return tuple(merged)
-
-
-def _ranges(view: FileView) -> str:
-    shown = ", ".join(f"{first}-{last}" for first, last in view.seen)
-    return f"lines {shown} of {view.lines}" if shown else f"none of its {view.lines} lines lately"
 
 
 def path_key(real: str) -> str:

@@ -125,6 +125,7 @@ def test_declared_schema(bench: Workbench) -> None:
         "read": ["file_path", "offset", "limit"],
         "write": ["file_path", "content"],
         "edit": ["file_path", "old_string", "new_string", "replace_all"],
+        "apply_patch": ["patch"],
     }
     for tool in bench.tools.values():
         msgspec.json.encode(tool.parameters)
