@@ -155,7 +155,7 @@ class SdkAdapter:
             spent: The session's tokens so far by ``provider/model``, this run included.
         """
         models = {
-            key: self._model_usage(key, usage)
+            key: _model_usage(usage, self._model if key == self._model.key else self._models(key))
             for key, usage in (spent or {self._model.key: Usage()}).items()
         }
         subtype = {
@@ -185,19 +185,6 @@ class SdkAdapter:
         return self._message("result", **fields)
 
     # --------------------------------------------------------------- the parts
-
-    def _model_usage(self, key: str, usage: Usage) -> Json:
-        model = self._model if key == self._model.key else self._models(key)
-        return {
-            "inputTokens": usage.input_tokens,
-            "outputTokens": usage.output_tokens,
-            "cacheReadInputTokens": usage.cache_read_input_tokens,
-            "cacheCreationInputTokens": usage.cache_creation_input_tokens,
-            "webSearchRequests": 0,
-            "costUSD": cost_usd(usage, model.prices) if model else 0.0,
-            "contextWindow": model.context_window if model else 0,
-            "maxOutputTokens": model.max_output if model else 0,
-        }
 
     def _message(self, kind: str, **fields: object) -> Json:
         return {
@@ -428,3 +415,16 @@ def _terminal_reason(end: RunEnded) -> str:
             return "api_error" if end.error_code == "provider" else "model_error"
         case _:
             assert_never(end.status)
+
+
+def _model_usage(usage: Usage, model: Model | None) -> Json:
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cacheReadInputTokens": usage.cache_read_input_tokens,
+        "cacheCreationInputTokens": usage.cache_creation_input_tokens,
+        "webSearchRequests": 0,
+        "costUSD": cost_usd(usage, model.prices) if model else 0.0,
+        "contextWindow": model.context_window if model else 0,
+        "maxOutputTokens": model.max_output if model else 0,
+    }
