@@ -265,11 +265,7 @@ class SdkAdapter:
             status["compact_error"] = event.error
         messages = [self._message("system", **status)]
         if done:
-            facts: Json = {
-                "trigger": "manual" if self._compaction == "manual" else "auto",
-                "pre_tokens": event.tokens_before,
-                **({"post_tokens": event.tokens_after} if event.tokens_after else {}),
-            }
+            facts = _compact_facts(event, self._compaction)
             boundary = self._message("system", subtype="compact_boundary", compact_metadata=facts)
             messages.append({**boundary, "uuid": event.uuid or boundary["uuid"]})
         return messages
@@ -415,6 +411,14 @@ def _terminal_reason(end: RunEnded) -> str:
             return "api_error" if end.error_code == "provider" else "model_error"
         case _:
             assert_never(end.status)
+
+
+def _compact_facts(event: CompactionEnded, reason: CompactionReason) -> Json:
+    return {
+        "trigger": "manual" if reason == "manual" else "auto",
+        "pre_tokens": event.tokens_before,
+        **({"post_tokens": event.tokens_after} if event.tokens_after else {}),
+    }
 
 
 def _model_usage(usage: Usage, model: Model | None) -> Json:
