@@ -227,7 +227,7 @@ async def test_two_programs_keep_one_order_of_events(database: SqlDatabase) -> N
 async def test_a_key_that_another_program_was_first_with_is_tried_again(
     database: SqlDatabase,
 ) -> None:
-    tries = []
+    tries: list[int] = []
 
     def work(connection: Connection) -> int:
         taken = 1 if not tries else 2
