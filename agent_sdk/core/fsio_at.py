@@ -27,7 +27,7 @@ from typing import Self
 
 from agent_sdk.core.failpoints import PROCESS_FAULTS, Faults, die, fault_error
 from agent_sdk.core.fsio import sync_fd
-from agent_sdk.core.fsio_swap import swap_names
+from agent_sdk.core.fsio_swap import swap_names, taking_turns
 
 ANCHORED = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 """Whether this system can open a file relative to an open folder."""
@@ -217,6 +217,10 @@ class Folder:
         """Exchange two entries at once; return False where that cannot be done."""
         return swap_names(self._fd, temp, name)
 
+    def turn(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which no other session of ZPI changes names here."""
+        return taking_turns(self._fd)
+
     def remove_folder(self, name: str) -> None:
         """Remove an empty folder."""
         os.rmdir(self._at(name), dir_fd=self._fd)
@@ -306,6 +310,11 @@ class Staged:
             NotDurable: If the file has its new contents, but only for now.
             OSError: As the system says; the file then has its old contents.
         """
+        with self._folder.turn():
+            self._exchange(check, over=over)
+        _sync_names(self._folder, self._faults)
+
+    def _exchange(self, check: Callable[[str], None], *, over: bool) -> None:
         try:
             _point(self._faults, "at.check")
             check(self._name)
@@ -318,22 +327,26 @@ class Staged:
         except BaseException:
             self.discard()
             raise
-        if exchanged:
-            self._let_go(check)
-        _sync_names(self._folder, self._faults)
-
-    def _let_go(self, check: Callable[[str], None]) -> None:
-        """Remove the old file, if it is the one that was to be replaced."""
+        if not exchanged:
+            return
         try:
             check(self._temp)
         except BaseException:
-            try:
-                self._folder.exchange(self._temp, self._name)
-            except FileNotFoundError:  # the new one was deleted at once
-                self._folder.publish(self._temp, self._name)
+            self._put_back()  # if that fails, what lies there is not ours to remove
             self.discard()
             raise
         self.discard()
+
+    def _put_back(self) -> None:
+        """Give the name back to what somebody else has put there just before."""
+        try:
+            self._folder.exchange(self._temp, self._name)
+        except FileNotFoundError:  # they have removed ours at once
+            self._folder.publish(self._temp, self._name)
+            return
+        if not os.path.samestat(self._folder.stat(self._temp), self.status):
+            # They have written once more in between, and the last one counts.
+            self._folder.exchange(self._temp, self._name)
 
     def discard(self) -> None:
         """Remove what lies under the other name; it is swept later if that fails."""

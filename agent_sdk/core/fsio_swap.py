@@ -1,8 +1,14 @@
-"""Two names of a folder exchanged at once, where the system can do that."""
+"""Two names of a folder exchanged at once, where the system can do that; and by one at a time."""
 
+import contextlib
 import errno
 import os
 import sys
+import time
+from collections.abc import Generator
+
+from agent_sdk.core.errors import StorageError
+from agent_sdk.core.filelock import FileLock, try_lock
 
 _EXCHANGE = 2
 """``RENAME_EXCHANGE`` of Linux, and ``RENAME_SWAP`` of macOS."""
@@ -10,6 +16,8 @@ _EXCHANGE = 2
 _CANNOT = frozenset(
     {errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.ENOTSUP, getattr(errno, "EOPNOTSUPP", 0)}
 )
+_WAIT_SECONDS = 2.0
+_PAUSE_SECONDS = 0.002
 _CALLS = {"linux": "renameat2", "darwin": "renameatx_np"}
 
 
@@ -41,3 +49,35 @@ def swap_names(folder: int | None, one: str, other: str) -> bool:
     if code in _CANNOT:
         return False
     raise OSError(code, os.strerror(code))
+
+
+@contextlib.contextmanager
+def taking_turns(folder: int | None) -> Generator[None]:
+    """Keep other sessions and processes of ZPI from changing names in the folder meanwhile.
+
+    Whoever finds that it replaced something else than it looked at puts that
+    back; were three to do so at once, one could put back what was given up.
+    Other programs know nothing of this. Nobody is waited for longer than two
+    seconds, and where folders cannot be locked there is nothing to wait for.
+
+    Args:
+        folder: Descriptor of the folder; None if there can be none.
+    """
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError, StorageError):
+            if folder is not None:
+                fd = os.open(".", os.O_RDONLY, dir_fd=folder)  # O_PATH ones cannot be locked
+                held.callback(os.close, fd)
+                lock = _wait_for(fd)
+                if lock is not None:
+                    held.callback(lock.release)
+        yield
+
+
+def _wait_for(fd: int) -> FileLock | None:
+    end = time.monotonic() + _WAIT_SECONDS
+    lock = try_lock(fd)
+    while lock is None and time.monotonic() < end:
+        time.sleep(_PAUSE_SECONDS)
+        lock = try_lock(fd)
+    return lock
