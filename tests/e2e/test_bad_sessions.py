@@ -141,7 +141,7 @@ CHANGES = MockScript(
 )
 
 
-@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+@pytest.mark.parametrize("nth", [1, 2, 4, 5])
 async def test_full_disk_at_each_append(cli: Cli, nth: int) -> None:
     """What was not stored did not happen: no request, no effect, no line that is printed."""
     fault = {"ZPI_TEST_BUILD": "1", "ZPI_FAILPOINT": f"append.write:{nth}:enospc"}
@@ -168,6 +168,21 @@ async def test_full_disk_at_each_append(cli: Cli, nth: int) -> None:
         again = await cli.run("-p", "Go on.", "--continue", "--allowed-tools", "Write")
     assert again.code == 0, again.complaint
     checked(cli.session)
+
+
+async def test_full_disk_where_a_change_would_be_kept(cli: Cli) -> None:
+    """A change that could not be taken back is not made, and the model is told why."""
+    fault = {"ZPI_TEST_BUILD": "1", "ZPI_FAILPOINT": "append.write:3:enospc"}
+    async with MockServer(CHANGES) as server:
+        cli.use(server)
+        words = ("--allowed-tools", "Write", "--output-format", "stream-json")
+        done = await cli.run("-p", "Write them.", *words, env=fault)
+    assert done.code == 0
+    assert not (cli.project / "a").exists()
+    assert (cli.project / "b").read_text() == "2"
+    first, second = result_texts(checked(cli.session))
+    assert "disk" in first.lower()
+    assert "disk" not in second.lower()
 
 
 @pytest.fixture
