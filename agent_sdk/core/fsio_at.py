@@ -247,7 +247,7 @@ class Folder:
                 if (
                     name.endswith(TEMP_SUFFIX)
                     and stat.S_ISREG(status.st_mode)
-                    and status.st_mtime < oldest
+                    and max(status.st_mtime, status.st_ctime) < oldest
                 ):
                     self.remove(name)
                     removed += 1

@@ -351,13 +351,23 @@ def test_kill_at_each_step(tmp_path: Path, kind: str) -> None:
             assert not (folder / "a").exists()
 
 
-async def test_what_a_kill_left_is_swept_later(bench: Workbench) -> None:
+async def test_what_a_kill_left_is_swept_later(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old, young = bench.put(".zpi-0123.tmp", "x"), bench.put(".zpi-4567.tmp", "x")
     other = bench.put(".zpi-note", "mine")
-    for path in (old, other):
-        os.utime(path, (time.time() - 3_600, time.time() - 3_600))
+    just_moved = bench.put("moving", "x")  # its contents are old, its name is not
+    later = time.time() + 3_600
+    monkeypatch.setattr("agent_sdk.core.fsio_at.time.time", lambda: later)
+    os.utime(young, (later, later))
     await bench.write("a", "x")
-    assert sorted(os.listdir(bench.cwd)) == [young.name, other.name, "a"]
+    assert not old.exists()
+    assert sorted(os.listdir(bench.cwd)) == [young.name, other.name, "a", "moving"]
+    monkeypatch.undo()
+    os.utime(just_moved, (1, 1))
+    just_moved.rename(old)
+    await Workbench(Path(bench.cwd)).write("b", "x")
+    assert old.exists()
 
 
 @pytest.mark.needs_root
