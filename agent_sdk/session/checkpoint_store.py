@@ -181,7 +181,7 @@ class FolderCheckpoints:
             if path.stat().st_size > _MAX_CONTENT:
                 return None
             return path.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise storage_error(error, path, "read") from error

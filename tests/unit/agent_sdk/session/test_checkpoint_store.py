@@ -90,3 +90,10 @@ def test_memory_counts_each_once(contents: list[bytes]) -> None:
     store = MemoryCheckpoints(limit=sum(map(len, set(contents))))
     assert all(store.put(content) for content in contents * 2)
     assert all(store.get(sha256(content)) == content for content in contents)
+
+
+def test_nothing_is_kept_where_no_folder_can_be(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a file")
+    store = FolderCheckpoints(tmp_path / "a" / "b")
+    assert store.plan() is None
+    assert store.get("0" * 64) is None
