@@ -4,6 +4,7 @@ import io
 import shutil
 from pathlib import Path
 
+from agent_sdk.compaction.rewrite import CLEARED
 from agent_sdk.core.usage import Usage
 from agent_sdk.loop.types import Rule
 from agent_sdk.providers.messages import OpaqueBlock, Origin, TextBlock, ToolResultBlock
@@ -11,7 +12,6 @@ from agent_sdk.session.codec import Chain, Item, chain_break, encode, read_items
 from agent_sdk.session.history import fold
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.records import RECORD_TYPES, UnknownRecord, UserRecord
-from agent_sdk.compaction.rewrite import CLEARED
 from tests.support.session_files import CountingIds, StepClock
 
 GOLDEN = Path(__file__).parents[3] / "data" / "session" / "v1.jsonl"

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_sdk.compaction.rewrite import CLEARED
 from agent_sdk.core.usage import Usage
 from agent_sdk.loop.types import Rule
 from agent_sdk.providers.messages import (
@@ -39,7 +40,6 @@ from agent_sdk.session.records import (
     assistant_record,
     user_record,
 )
-from agent_sdk.compaction.rewrite import CLEARED
 from tests.support.session_files import answer, prompt, result, started
 
 HEADER = SessionHeader(format="zpi", version=1, cwd="/p")
