@@ -278,12 +278,18 @@ from agent_sdk.session.resources import (
 from agent_sdk.session.rewind_plan import (
     RewindPreview,
 )
+from agent_sdk.session.run_ports import (
+    RequestPorts,
+)
 from agent_sdk.session.settings import (
     Settings,
     load_settings,
 )
 from agent_sdk.session.settings_file import (
     SettingsManager,
+)
+from agent_sdk.session.spending import (
+    child_usage,
 )
 from agent_sdk.session.storage import (
     SessionStorage,
@@ -385,6 +391,7 @@ __all__ = [
     "Record",
     "Redactor",
     "Replay",
+    "RequestPorts",
     "ResourceChanges",
     "ResourceLoader",
     "ResourceProblem",
@@ -446,6 +453,7 @@ __all__ = [
     "attach_logging",
     "change_model",
     "checked_url",
+    "child_usage",
     "choose_model",
     "create_agent_session",
     "create_file",

@@ -30,7 +30,7 @@ from agent_sdk.session.plugin_parts import compaction_hook
 from agent_sdk.session.records import (
     RunRecord,
 )
-from agent_sdk.session.run_ports import SessionPorts
+from agent_sdk.session.run_ports import RequestPorts, SessionPorts
 from agent_sdk.session.run_records import changed_settings, record_end
 from agent_sdk.session.tool_session import ToolSession
 from agent_sdk.tools.registry import tool_specs, tools_by_name
@@ -62,6 +62,7 @@ class AgentSession:
 
     Attributes:
         context: What fills the model's context, and making room there.
+        requests: How its owner takes part in requests; may be set.
         owned: Closed with the session, last: its history, unless it is set to else.
 
     Raises:
@@ -102,6 +103,7 @@ class AgentSession:
         self._inbox = SessionInbox()
         self._hooks = hooks
         self._blocks = blocks
+        self.requests = RequestPorts()
         self.owned = AsyncExitStack()
         self.owned.push_async_callback(manager.close)
         self._busy = Busy()
@@ -109,8 +111,6 @@ class AgentSession:
             manager=manager, emit=hub.emit, asking=self._asking, busy=self._busy
         )
         self.context.compactor.hook = compaction_hook(hooks)
-
-    # ------------------------------------------------------------------- facts
 
     @property
     def session_id(self) -> str:
@@ -193,6 +193,7 @@ class AgentSession:
             inbox=self._inbox,
             compactor=self.context.compactor,
             asking=self._asking,
+            requests=self.requests,
             context=self._blocks.updates if self._blocks else tuple,
             before_first=(
                 *changed_settings(self.manager.state, self._asking(), mode=self.permissions.mode),

@@ -413,6 +413,7 @@ def _session(
         hooks=plugins.hooks,
         blocks=plugins.blocks,
     )
+    session.requests = options.get("requests", session.requests)
     compaction = options.get("compaction")
     if compaction is not None:
         session.context.compactor.settings = compaction

@@ -23,6 +23,7 @@ from agent_sdk.resources.loader import ResourceLoader
 from agent_sdk.session.assembly import SystemPrompt
 from agent_sdk.session.checkpoint_store import CheckpointStore
 from agent_sdk.session.manager import SessionManager
+from agent_sdk.session.run_ports import RequestPorts
 from agent_sdk.session.settings import Settings
 from agent_sdk.session.storage import SessionStorage
 
@@ -70,6 +71,7 @@ class SessionOptions(TypedDict, total=False):
             that of the settings. It is clamped to what the model knows.
         max_turns: Most requests of one run; None for no limit.
         compaction: When the conversation is compacted, and what stays.
+        requests: A check before each request, and options for it.
 
     Tools and prompt, see ``assembly.ToolChoice``:
         tools, exclude_tools, no_tools, custom_tools, tool_overrides
@@ -110,6 +112,7 @@ class SessionOptions(TypedDict, total=False):
     thinking_level: str
     max_turns: int | None
     compaction: CompactionSettings
+    requests: RequestPorts
     tools: Sequence[str] | None
     exclude_tools: Sequence[str]
     no_tools: bool

@@ -1,6 +1,8 @@
 """How a session takes part in a run of the loop: the ports, bound to its parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
 
 from agent_sdk.core.aio import AbortSignal
 from agent_sdk.core.errors import ProviderError
@@ -28,6 +30,21 @@ from agent_sdk.session.records import (
 )
 
 
+class RequestPorts(Struct, frozen=True, kw_only=True):
+    """How the owner of a session takes part in its model requests.
+
+    Attributes:
+        check: Awaited before each request with its number in the run, from 1,
+            after a compaction that was due. A ``ZpiError`` ends the run, and
+            the request is not made.
+        change: Returns the request with the owner's options; quick. What it
+            changes before the newest messages costs the provider's cache.
+    """
+
+    check: Callable[[int], Awaitable[None]] | None = None
+    change: Callable[[ModelRequest], ModelRequest] | None = None
+
+
 class SessionPorts:
     """The loop's ports for one run; see ``loop.types.LoopPorts``.
 
@@ -39,6 +56,7 @@ class SessionPorts:
         inbox: What waits to be put into the run.
         compactor: Makes room in the model's context.
         asking: Returns with what the model is asked at the moment.
+        requests: How the session's owner takes part in requests.
         context: Returns what the model must be told before its next request.
         before_first: Records that are stored together with the first message.
 
@@ -57,6 +75,7 @@ class SessionPorts:
         inbox: SessionInbox,
         compactor: SessionCompactor,
         asking: Callable[[], Asking],
+        requests: RequestPorts,
         context: Callable[[], Sequence[UserMessage]] = tuple,
         before_first: Sequence[KnownRecord],
     ) -> None:
@@ -68,6 +87,7 @@ class SessionPorts:
         self._compactor = compactor
         compactor.begin_run()
         self._asking = asking
+        self._requests = requests
         self._context = context
         self._before: tuple[KnownRecord, ...] = tuple(before_first)
         self.begun = False
@@ -81,16 +101,18 @@ class SessionPorts:
         return self._asking().system
 
     async def before_request(self, turn: int) -> None:
-        """Compact if the conversation is near the model's window."""
+        """Compact if the conversation is near the model's window; let the owner check."""
         await self._compactor.before_request(self._asking(), self._append)
+        if self._requests.check is not None:
+            await self._requests.check(turn)
 
     async def on_overflow(self, error: ProviderError) -> bool:
         """Compact after a request that did not fit; return whether it may be made again."""
         return await self._compactor.on_overflow(self._asking(), self._append)
 
     def request(self, base: ModelRequest) -> ModelRequest:
-        """Return the request as it is."""
-        return base
+        """Return the request with the owner's options."""
+        return base if self._requests.change is None else self._requests.change(base)
 
     async def _append(self, *records: KnownRecord) -> list[str]:
         before, self._before = self._before, ()

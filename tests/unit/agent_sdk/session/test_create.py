@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent_sdk.core.errors import ConfigurationError, CredentialMissing, InvalidInput, ModelNotFound
@@ -15,6 +16,7 @@ from agent_sdk.resources.loader import ResourceLoader
 from agent_sdk.session.create import create_agent_session, preview_session
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.options import PreparedTools
+from agent_sdk.session.run_ports import RequestPorts
 from agent_sdk.testing.provider import ScriptedProvider, answer, text, tool_call
 from tests.support.loop_fakes import FakeTool
 from tests.support.sessions import MODEL, in_memory, on_disk
@@ -213,6 +215,50 @@ class TestModel:
         created = await create_agent_session(**here, persist=False)
         assert created.session.model.provider == "openai"
         await created.session.aclose()
+
+
+class TestRequests:
+    async def test_the_owner_checks_and_changes_each_request(self, here: dict[str, Any]) -> None:
+        provider = ScriptedProvider(
+            answer(tool_call("read", {"file_path": "no"})), answer(text("x"))
+        )
+        turns: list[int] = []
+
+        async def check(turn: int) -> None:
+            turns.append(turn)
+
+        created = await create_agent_session(
+            **here,
+            model=MODEL,
+            provider=provider,
+            persist=False,
+            requests=RequestPorts(
+                check=check, change=lambda r: msgspec.structs.replace(r, thinking_level="low")
+            ),
+        )
+        async with created.session as session:
+            assert (await session.prompt("Read.")).status == "completed"
+        assert turns == [1, 2]
+        assert [r.thinking_level for r in provider.requests] == ["low", "low"]
+
+    async def test_a_check_that_fails_ends_the_run_before_the_request(
+        self, here: dict[str, Any]
+    ) -> None:
+        async def check(turn: int) -> None:
+            raise ConfigurationError("The budget is used up.")
+
+        provider = ScriptedProvider(answer(text("never")))
+        created = await create_agent_session(
+            **here,
+            model=MODEL,
+            provider=provider,
+            persist=False,
+            requests=RequestPorts(check=check),
+        )
+        async with created.session as session:
+            end = await session.prompt("Go.")
+        assert (end.status, end.error) == ("error", "The budget is used up.")
+        assert provider.requests == []
 
 
 class TestOptions:
