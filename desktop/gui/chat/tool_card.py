@@ -11,12 +11,12 @@ from desktop.gui.chat.code_highlight import language_of_path
 from desktop.gui.chat.code_view import CodeView
 from desktop.gui.chat.diff_view import DiffView
 from desktop.gui.chat.durations import duration, elapsed
+from desktop.gui.chat.file_changes import file_changes
 from desktop.gui.chat.rows import Row, ToolItem, item_of
 from desktop.gui.chat.tool_text import (
     Look,
     Section,
     argument_of,
-    change_of,
     look_of,
     sections_of,
 )
@@ -137,10 +137,10 @@ class ToolCard(Card):
 
     def _right(self, item: ToolItem, look: Look) -> list[tuple[str, str]]:
         runs: list[tuple[str, str]] = []
-        change = change_of(item.part)
-        if change:
-            runs.append((f"+{change.get('additions', 0)}", "added_text"))
-            runs.append((f"−{change.get('deletions', 0)}", "removed_text"))
+        changes = file_changes(item.part)
+        if changes:
+            runs.append((f"+{sum(change.additions for change in changes)}", "added_text"))
+            runs.append((f"−{sum(change.deletions for change in changes)}", "removed_text"))
         state = item.part.state
         words = {
             "waiting": tr("waits for your answer"),

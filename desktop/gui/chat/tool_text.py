@@ -7,6 +7,7 @@ import msgspec
 
 from agent_sdk.events.wire import ToolCompleted, ToolFailed, ToolPart, ToolPending, ToolRunning
 from desktop.gui.chat.diff_text import diff_lines, replacement_diff
+from desktop.gui.chat.file_changes import file_changes
 from desktop.gui.chat.rows import ToolItem
 from desktop.gui.text import one_line, soft_split, visible
 
@@ -76,22 +77,12 @@ def argument_of(part: ToolPart, workspace: str = "") -> str:
     return one_line(texts[0]) if texts else ""
 
 
-def change_of(part: ToolPart) -> dict[str, Any]:
-    """Return what the call changed in a file; empty if nothing."""
-    state = part.state
-    if isinstance(state, ToolCompleted | ToolFailed):
-        change = state.details.get("fileChange")
-        if isinstance(change, dict):
-            return change
-    return {}
-
-
 def sections_of(item: ToolItem) -> list[Section]:
     """Return what an unfolded card shows."""
     part = item.part
     if part.tool == "bash":
         return _bash(item)
-    if part.tool in ("edit", "write"):
+    if part.tool in ("edit", "write", "apply_patch"):
         return _edit(part)
     if part.tool == "read":
         return _read(part)
@@ -103,7 +94,7 @@ def asked_sections(part: ToolPart) -> list[Section]:
     given = part.state.input
     if part.tool == "bash" and isinstance(given.get("command"), str):
         return [Section("terminal", soft_split(visible(given["command"], exact=True)))]
-    if part.tool in ("edit", "write"):
+    if part.tool in ("edit", "write", "apply_patch"):
         planned = _planned(given, exact=True)
         if planned:
             return planned
@@ -121,15 +112,23 @@ def _bash(item: ToolItem) -> list[Section]:
 
 def _edit(part: ToolPart) -> list[Section]:
     state = part.state
-    diff = change_of(part).get("diff")
-    if isinstance(diff, str) and diff:
-        return [Section("diff", diff_lines(diff))]
+    changes = [change for change in file_changes(part) if change.diff]
+    if len(changes) == 1:
+        return [Section("diff", diff_lines(changes[0].diff))]
+    if changes:
+        return [
+            Section("diff", f"@@ {one_line(change.path)}\n{diff_lines(change.diff)}")
+            for change in changes
+        ]
     sections = _planned(state.input, exact=False)
     return sections + _told(part)
 
 
 def _planned(given: dict[str, Any], *, exact: bool) -> list[Section]:
-    """What an edit or a write would do, as far as its input says."""
+    """What an edit, a write or a patch would do, as far as its input says."""
+    patch = given.get("patch")
+    if isinstance(patch, str) and patch:
+        return [Section("diff", soft_split(visible(patch.removesuffix("\n"), exact=exact)))]
     content = given.get("content")
     if isinstance(content, str):
         return [Section("diff", replacement_diff("", content, exact=exact))]

@@ -2,7 +2,8 @@
 
 from typing import Protocol
 
-from agent_sdk.events.wire import ToolCompleted, ToolPart
+from agent_sdk.events.wire import ToolPart
+from desktop.gui.chat.file_changes import file_changes
 from desktop.gui.chat.rows import MessageState, SummaryItem
 
 
@@ -38,27 +39,13 @@ def summary_of(messages: Messages, last: int) -> SummaryItem | None:
         for part in (state.part for state in message.parts.values()):
             if isinstance(part, ToolPart):
                 tools += 1
-                path, plus, minus = changed_file(part)
-                additions, deletions = additions + plus, deletions + minus
-                files |= {path} if path else set()
+                for change in file_changes(part):
+                    additions += change.additions
+                    deletions += change.deletions
+                    files.add(change.path)
         at -= 1
     final = messages[last]
     seconds = final.seconds if final is not None else 0.0
     if not tools:
         return None
     return SummaryItem(seconds, len(files), additions, deletions, tools)
-
-
-def changed_file(part: ToolPart) -> tuple[str, int, int]:
-    """Return the file that a call changed, lines added and lines removed; empty if none."""
-    if not isinstance(part.state, ToolCompleted):
-        return "", 0, 0
-    change = part.state.details.get("fileChange")
-    if not isinstance(change, dict):
-        return "", 0, 0
-    return str(change.get("path", "")), _count(change, "additions"), _count(change, "deletions")
-
-
-def _count(change: dict[str, object], name: str) -> int:
-    value = change.get(name, 0)
-    return value if isinstance(value, int) else 0

@@ -6,10 +6,12 @@ from agent_sdk.events.wire import (
     Json,
     ToolCompleted,
     ToolFailed,
+    ToolPart,
     ToolPending,
     ToolRunning,
     ToolState,
 )
+from desktop.gui.chat.file_changes import file_changes
 from desktop.gui.chat.request_text import (
     always_means,
     content,
@@ -151,3 +153,42 @@ class TestQuestions:
         )
         assert "outside" in reason(outside)
         assert "expired" in expired_text("")
+
+
+PATCH = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
+
+
+def patched() -> ToolPart:
+    changes = [
+        {"path": "x.py", "diff": PATCH, "additions": 1, "deletions": 1},
+        {
+            "path": "new.py",
+            "diff": "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+c\n",
+            "additions": 1,
+        },
+        "nonsense",
+    ]
+    state = ToolCompleted(
+        input={"patch": PATCH}, output="Changed.", details={"fileChanges": changes}
+    )
+    return make.tool("r.0.0", "apply_patch", state)
+
+
+def test_a_patch_shows_each_of_its_files() -> None:
+    sections = sections_of(ToolItem(patched(), "", True, False))
+    assert [section.text for section in sections] == [
+        "@@ x.py\n@@ -1 +1 @@\n-a\n+b",
+        "@@ new.py\n@@ -0,0 +1 @@\n+c",
+    ]
+    assert {section.kind for section in sections} == {"diff"}
+    assert [(c.path, c.additions, c.deletions) for c in file_changes(patched())] == [
+        ("x.py", 1, 1),
+        ("new.py", 1, 0),
+    ]
+
+
+def test_a_patch_that_is_asked_about_is_shown_as_it_is() -> None:
+    part = make.tool("r.0.0", "apply_patch", ToolPending(input={"patch": PATCH + "+\u202ex\n"}))
+    (section,) = asked_sections(part)
+    assert section.kind == "diff"
+    assert section.text == PATCH + "+‹U+202E›x"
