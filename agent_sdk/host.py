@@ -274,6 +274,7 @@ from agent_sdk.session.replay import (
 from agent_sdk.session.resources import (
     load_custom_agents,
     resource_loader,
+    resource_watcher,
 )
 from agent_sdk.session.rewind_plan import (
     RewindPreview,
@@ -477,6 +478,7 @@ __all__ = [
     "publish_file",
     "replace_file",
     "resource_loader",
+    "resource_watcher",
     "ruleset_from_config",
     "secret_variables",
     "session_path",

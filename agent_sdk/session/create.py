@@ -80,9 +80,16 @@ class CreatedSession(Struct, frozen=True, kw_only=True):
         """
         changes = await self.loader.refresh()
         if changes:
-            assembly = await asyncio.to_thread(lambda: self.assemble(self.loader.load()))
-            self.session.use_prompt(assembly.sections)
+            self.reassemble()
         return changes
+
+    def reassemble(self) -> None:
+        """Use the resources as the loader has them now, from the next run on.
+
+        Raises:
+            InvalidInput: If a run is going on.
+        """
+        self.session.use_prompt(self.assemble(self.loader.load()).sections)
 
 
 async def create_agent_session(**options: Unpack[SessionOptions]) -> CreatedSession:

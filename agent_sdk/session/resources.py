@@ -3,14 +3,21 @@
 Resources and permissions do not know each other; they meet here.
 """
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from agent_sdk.core.aio import TaskOwner
 from agent_sdk.loop.types import Rule
 from agent_sdk.permissions.ruleset import ruleset_from_config
 from agent_sdk.resources.agents import CustomAgents, RuleParser, scan_agents
-from agent_sdk.resources.loader import ResourceLoader
+from agent_sdk.resources.loader import ResourceChanges, ResourceLoader
 from agent_sdk.resources.places import find_places
+from agent_sdk.resources.problems import ResourceProblem
+
+if TYPE_CHECKING:
+    from agent_sdk.resources.watch import ResourceWatcher
 
 
 def resource_loader(
@@ -81,3 +88,28 @@ def rule_parser(*, cwd: str, home: str) -> RuleParser:
         return ruleset_from_config(config, source=source, base=cwd, home=home)
 
     return parse
+
+
+def resource_watcher(
+    loader: ResourceLoader,
+    *,
+    owner: TaskOwner,
+    changed: Callable[[ResourceChanges], None],
+    failed: Callable[[ResourceProblem], None],
+) -> "ResourceWatcher":
+    """Return what refreshes a loader when its files change; start it.
+
+    Loads the library that watches, so only programs that stay ask for it.
+
+    Args:
+        loader: What is refreshed.
+        owner: Runs the watching, and ends it.
+        changed: Called after a refresh that found changes, on the event loop;
+            ``CreatedSession.reassemble`` uses them from the next run on.
+        failed: Called once if watching is not possible.
+    """
+    watch = importlib.import_module("agent_sdk.resources.watch")
+    watcher: ResourceWatcher = watch.ResourceWatcher(
+        loader=loader, owner=owner, changed=changed, failed=failed
+    )
+    return watcher

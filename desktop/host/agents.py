@@ -102,11 +102,12 @@ class Agents:
         agent = session.agent
         if agent is None:
             agent = await self._make(session, settings, model=model, thinking=thinking)
-            session.agent = agent
         elif self._changed(session, model):
             provider = self._models.runtime.create_provider(model)
             await change_model(agent, provider=provider, model=model, thinking_level=thinking)
         self._runtimes[session.id] = (self._models.runtime, model, thinking)
+        if session.created is not None and agent.is_idle:
+            await session.created.refresh()  # what the user wrote in AGENTS.md since counts
         return agent
 
     async def model(self, session: HostSession, settings: Settings | None = None) -> Model:
@@ -181,5 +182,6 @@ class Agents:
         )
         created.session.subscribe(session.feed.take)
         known = session.manager.notices  # told when it was opened
+        session.created = created
         self._notices[session.id] = tuple(n for n in created.notices if n not in known)
         return created.session

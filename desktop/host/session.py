@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec import Struct
 
-from agent_sdk.host import AgentSession, LastRun, SessionManager
+from agent_sdk.host import AgentSession, CreatedSession, LastRun, SessionManager
 from desktop.bridge.messages import ErrorInfo, ProjectInfo, QueuedPrompt, QueueState
 from desktop.host.feed import Feed
 from desktop.host.ports import PromptRow, SessionRecord
@@ -22,7 +22,7 @@ class HostSession:
         feed: Its events on their way to the window.
         last_run: The newest run that its records tell of.
         stored: Whether it is in the index; a new session is not.
-        agent: The session at work; None until it runs for the first time.
+        created: The session at work, with its parts; None until it first runs.
         problem: Why it can only be read; empty if it can go on.
         model: ``provider/id`` chosen for the next run; empty for what is recorded.
         thinking: Reasoning level chosen for the next run.
@@ -54,7 +54,7 @@ class HostSession:
         self.last_run = last_run
         self.stored = stored
         self.problem = problem
-        self.agent: AgentSession | None = None
+        self.created: CreatedSession | None = None
         self.model = ""
         self.thinking = ""
         self.mode = ""
@@ -70,6 +70,11 @@ class HostSession:
     def id(self) -> str:
         """Id of the session."""
         return self.record.id
+
+    @property
+    def agent(self) -> AgentSession | None:
+        """The session at work; None until it runs for the first time."""
+        return self.created.session if self.created is not None else None
 
     @property
     def at_rest(self) -> bool:

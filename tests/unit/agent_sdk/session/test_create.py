@@ -1,21 +1,24 @@
 """A session, created: what is given, what is made, what is closed, what is refused."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from agent_sdk.core.aio import TaskOwner
 from agent_sdk.core.errors import ConfigurationError, CredentialMissing, InvalidInput, ModelNotFound
 from agent_sdk.core.ids import RandomIds, SystemClock
 from agent_sdk.loop.types import Rule, ToolFinished
 from agent_sdk.plugins.types import SessionPlugin
 from agent_sdk.providers.messages import TextBlock, UserMessage
 from agent_sdk.providers.models import Model
-from agent_sdk.resources.loader import ResourceLoader
+from agent_sdk.resources.loader import ResourceChanges, ResourceLoader
 from agent_sdk.session.create import create_agent_session, preview_session
 from agent_sdk.session.manager import SessionManager
 from agent_sdk.session.options import PreparedTools
+from agent_sdk.session.resources import resource_watcher
 from agent_sdk.session.run_ports import RequestPorts
 from agent_sdk.testing.provider import ScriptedProvider, answer, text, tool_call
 from tests.support.loop_fakes import FakeTool
@@ -320,6 +323,25 @@ class TestResources:
         first, second = ("".join(s.text for s in r.system) for r in provider.requests)
         assert "Use tabs." not in first
         assert "Use tabs." in second
+
+    async def test_files_can_be_watched(self, here: dict[str, Any]) -> None:
+        provider = ScriptedProvider(answer(text("one")))
+        created = await create_agent_session(**here, model=MODEL, provider=provider, persist=False)
+        seen = asyncio.Event()
+
+        def changed(changes: ResourceChanges) -> None:
+            assert changes.instructions
+            created.reassemble()
+            seen.set()
+
+        async with TaskOwner(name="test") as owner, created.session as session:
+            resource_watcher(
+                created.loader, owner=owner, changed=changed, failed=lambda problem: None
+            ).start()
+            (here["cwd"] / "AGENTS.md").write_text("Use tabs.\n")
+            await asyncio.wait_for(seen.wait(), 20)
+            await session.prompt("One.")
+        assert "Use tabs." in "".join(s.text for s in provider.requests[0].system)
 
     async def test_no_source_reads_nothing(self, here: dict[str, Any]) -> None:
         (here["cwd"] / "AGENTS.md").write_text("Use tabs.\n")
