@@ -246,6 +246,6 @@ def _commands(
 
 def _problems(resources: Resources) -> list[Notice]:
     return [
-        Notice("warning", "resource_problem", f"{problem.text} {problem.hint}".strip())
+        Notice("warning", "resource_problem", f"{problem.path!r}: {problem.text} {problem.hint}")
         for problem in resources.problems
     ]

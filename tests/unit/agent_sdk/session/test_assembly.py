@@ -198,4 +198,4 @@ class TestPrompt:
             kind="skill", source="user", path="/s", text="It is broken.", hint="Mend it."
         )
         assembly = assemble(resources=Resources(problems=(problem,)))
-        assert [notice.text for notice in assembly.notices] == ["It is broken. Mend it."]
+        assert [notice.text for notice in assembly.notices] == ["'/s': It is broken. Mend it."]
