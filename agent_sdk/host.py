@@ -4,6 +4,11 @@ The desktop's host process and embedders import from here and from
 ``agent_sdk``, and from nowhere else below it.
 """
 
+from agent_sdk.compaction.messages import (
+    MessagesRequest,
+    compact_messages,
+    compact_messages_stream,
+)
 from agent_sdk.compaction.settings import (
     CompactionSettings,
 )
@@ -301,6 +306,17 @@ from agent_sdk.session.store import (
     MemoryStore,
     TranscriptStore,
 )
+from agent_sdk.session.stored_compaction import (
+    compact_session,
+    compact_session_stream,
+)
+from agent_sdk.session.stored_fork import (
+    fork_in_memory,
+    fork_session,
+)
+from agent_sdk.session.tail import (
+    read_tail,
+)
 
 __all__ = [
     "CUSTOM",
@@ -354,6 +370,7 @@ __all__ = [
     "MemoryCurrentState",
     "MemoryEventLog",
     "MemoryStore",
+    "MessagesRequest",
     "Model",
     "ModelChangeRecord",
     "ModelChoice",
@@ -456,10 +473,16 @@ __all__ = [
     "checked_url",
     "child_usage",
     "choose_model",
+    "compact_messages",
+    "compact_messages_stream",
+    "compact_session",
+    "compact_session_stream",
     "create_agent_session",
     "create_file",
     "evaluate_rules",
     "everyday_tools",
+    "fork_in_memory",
+    "fork_session",
     "harden_process",
     "in_view",
     "is_local",
@@ -476,6 +499,7 @@ __all__ = [
     "preview_session",
     "probe_model",
     "publish_file",
+    "read_tail",
     "replace_file",
     "resource_loader",
     "resource_watcher",

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import cache
 
 from agent_sdk.providers.base import PromptSection
-from agent_sdk.resources.agents import AgentDefinition
 from agent_sdk.resources.instructions import Instruction
 from agent_sdk.resources.problems import shown
 from agent_sdk.resources.skills import Skill
@@ -73,15 +72,6 @@ def skills_section(skills: Sequence[Skill], *, budget: int = SKILL_BUDGET) -> Pr
         lines = _fitting([_skill_line(skill, _CUTS[-1]) for skill in listed], budget)
     text = "\n".join(["<skills>", _ABOUT_SKILLS, *lines, "</skills>"])
     return PromptSection("skills", text)
-
-
-def agents_listing(agents: Sequence[AgentDefinition]) -> str:
-    """Return the agents that may be delegated to, one a line, for a tool's description."""
-    return "\n".join(
-        f"- {escaped(agent.name)}: {escaped(agent.description)}"
-        for agent in agents
-        if agent.mode != "primary"
-    )
 
 
 def escaped(text: str) -> str:

@@ -14,6 +14,7 @@ from agent_sdk.session.checkpoint_store import (
     CheckpointStore,
     FolderCheckpoints,
     MemoryCheckpoints,
+    checkpoints_folder,
 )
 from agent_sdk.session.file_history import SessionFileHistory
 from agent_sdk.session.manager import SessionManager
@@ -65,7 +66,7 @@ def checkpoint_store(manager: SessionManager) -> CheckpointStore:
     """Return where the contents of files are kept that a session changes."""
     if manager.path is None:
         return MemoryCheckpoints()
-    return FolderCheckpoints(manager.path.with_suffix("") / "checkpoints")
+    return FolderCheckpoints(checkpoints_folder(manager.path))
 
 
 def builtin_tools(

@@ -1,7 +1,5 @@
-from agent_sdk.resources.agents import AgentDefinition, AgentRegistry
 from agent_sdk.resources.instructions import Instruction
 from agent_sdk.resources.sections import (
-    agents_listing,
     contained,
     escaped,
     instructions_section,
@@ -108,17 +106,6 @@ def test_many_skills_are_shortened_evenly_then_left_out() -> None:
 def test_the_same_gives_the_same_bytes() -> None:
     many = [skill(f"s{number}", "word " * 300) for number in range(50)]
     assert text_of_skills(*many) == text_of_skills(*many)
-
-
-def test_agents_are_listed_one_a_line() -> None:
-    mine = AgentDefinition(name="x", description="<b> & c", mode="all")
-    listing = agents_listing(AgentRegistry().derive([mine]).agents)
-    assert [line.partition(":")[0] for line in listing.split("\n")] == [
-        "- Explore",
-        "- general-purpose",
-        "- x",
-    ]
-    assert listing.endswith("- x: &lt;b&gt; &amp; c")
 
 
 def test_escaping() -> None:

@@ -29,7 +29,6 @@ from agent_sdk.session.records import (
     Record,
     RewindRecord,
     RunRecord,
-    SessionHeader,
     SessionInfoRecord,
     StoredRule,
     StoredSection,
@@ -41,26 +40,11 @@ from agent_sdk.session.records import (
     user_record,
 )
 from tests.support.session_files import answer, prompt, result, started
-
-HEADER = SessionHeader(format="zpi", version=1, cwd="/p")
-
-
-def chain(*records: Any) -> list[Any]:
-    """Stamp records with the ids r0, r1 …"""
-    return [
-        msgspec.structs.replace(
-            record,
-            uuid=f"r{n}",
-            parent_uuid=f"r{n - 1}" if n else None,
-            session_id="s",
-            timestamp=f"t{n}",
-        )
-        for n, record in enumerate((HEADER, *records))
-    ]
+from tests.support.session_states import chained
 
 
 def state_of(*records: Any) -> SessionState:
-    return fold(chain(*records))
+    return fold(chained(*records))
 
 
 def shape(messages: list[Message]) -> list[str]:
@@ -295,7 +279,7 @@ def test_a_rewind_goes_behind_a_compaction() -> None:
 def test_messages_stay_the_same_objects() -> None:
     state = SessionState()
     kept: list[Message] = []
-    for record in chain(*TALK, prompt("f"), RunRecord(event="start", run_id="x"), answer("g")):
+    for record in chained(*TALK, prompt("f"), RunRecord(event="start", run_id="x"), answer("g")):
         state.apply(record)
         assert all(old is now for old, now in zip(kept, state.messages, strict=False))
         kept = list(state.messages)
@@ -304,10 +288,10 @@ def test_messages_stay_the_same_objects() -> None:
 
 def test_a_rewind_brings_back_the_same_objects() -> None:
     state = SessionState()
-    for record in chain(*TALK):
+    for record in chained(*TALK):
         state.apply(record)
     before = list(state.messages)
-    for record in chain(*TALK, prompt("x"), RewindRecord(to_uuid="r6", reason="edit"))[-2:]:
+    for record in chained(*TALK, prompt("x"), RewindRecord(to_uuid="r6", reason="edit"))[-2:]:
         state.apply(record)
     assert all(old is now for old, now in zip(before, state.messages, strict=True))
 
@@ -433,7 +417,7 @@ def histories(draw: st.DrawFn) -> list[Any]:
             )
         else:
             records.append(draw(some))
-    return chain(*records)
+    return chained(*records)
 
 
 def straight(records: list[Record]) -> list[Record]:
