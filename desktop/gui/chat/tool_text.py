@@ -69,12 +69,22 @@ def look_of(item: ToolItem) -> Look:
 def argument_of(part: ToolPart, workspace: str = "") -> str:
     """Return the call's main argument in one line."""
     given = part.state.input
+    patch = given.get("patch")
+    if isinstance(patch, str) and patch:
+        return one_line(", ".join(_shorter(path, workspace) for path in _patched(part, patch)))
     for name in _MAIN:
         value = given.get(name)
         if isinstance(value, str) and value:
             return one_line(_shorter(value, workspace) if "path" in name else value)
     texts = [value for value in given.values() if isinstance(value, str) and value]
     return one_line(texts[0]) if texts else ""
+
+
+def _patched(part: ToolPart, patch: str) -> list[str]:
+    """Return the files that a patch changed, or else those that it names."""
+    changed = [change.path for change in file_changes(part) if change.path]
+    named = [line[4:].partition("\t")[0] for line in patch.split("\n") if line.startswith("+++ ")]
+    return changed or named
 
 
 def sections_of(item: ToolItem) -> list[Section]:

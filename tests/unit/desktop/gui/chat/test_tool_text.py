@@ -187,6 +187,12 @@ def test_a_patch_shows_each_of_its_files() -> None:
     ]
 
 
+def test_a_patch_is_named_by_its_files() -> None:
+    assert argument_of(patched()) == "x.py, new.py"
+    asked = make.tool("r.0.0", "apply_patch", ToolPending(input={"patch": PATCH}))
+    assert argument_of(asked) == "b/x.py"
+
+
 def test_a_patch_that_is_asked_about_is_shown_as_it_is() -> None:
     part = make.tool("r.0.0", "apply_patch", ToolPending(input={"patch": PATCH + "+\u202ex\n"}))
     (section,) = asked_sections(part)
